@@ -104,7 +104,8 @@ def main() -> None:
     if args.engine:
         args.engine += f"{'&' if '?' in args.engine else '?'}format={FORMAT.name}"
         question = (ChatMessage.user("How will the weather be in Paris for 3 days?"),)
-        request = ToolCallRequest(messages=question, tools=TOOLS, tool_choice=ToolChoice.required(), max_tokens=100)
+        required = ToolChoice.required()
+        request = ToolCallRequest(messages=question, tools=TOOLS, tool_choice=required, max_tokens=100, temperature=0.0)
         for call in engine_of(args).generate(request).calls:
             print(f"\n{args.engine} calls: {call.name} {call.arguments}\n  {call.receipt}")
 

@@ -43,14 +43,15 @@ def gateway_process(
     environment: Mapping[str, str] = MappingProxyType({}),
     prefix: Sequence[str] = (),
     python: str | Path = sys.executable,
+    module: str = "ferrule",
     patience: float = 120.0,
 ) -> Generator[GatewayProcess]:
     """Start a gateway in its own session and wait until it is up. It uses a free port unless the arguments name one.
 
     With `engine` None, the arguments choose the engine. `prefix` is a command that starts the gateway, such as
-    `unshare`; `python` is the interpreter that has Ferrule.
+    `unshare`; `python` is the interpreter that has Ferrule, and `module` a module that runs Ferrule's commands.
     """
-    command = [*prefix, str(python), "-m", "ferrule", "serve"]
+    command = [*prefix, str(python), "-m", module, "serve"]
     command += ["--engine", engine] if engine is not None else []
     command += [] if "--port" in arguments else ["--port", "0"]
     _LOGS.mkdir(parents=True, exist_ok=True)

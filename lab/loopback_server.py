@@ -11,7 +11,7 @@ def loopback_server(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
     """Serve until the end of the block, and yield the URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,13 +25,15 @@ from lab.results_page import publish
 
 _SECTION: Final = "mcp-conformance"
 _COMMAND: Final = "```sh\nscripts/setup-mcp --conformance\nscripts/long mcp-conformance\n```"
-_HOME: Final = CACHE / "mcp-conformance"
-_SUITE: Final = _HOME / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+SUITE_HOME: Final = CACHE / "mcp-conformance"
+SUITE: Final = SUITE_HOME / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+EXTENSION: Final = "extension"
 _OUTPUT_CHARACTERS: Final = 500
 _SCENARIO: Final = re.compile(r"^\s*- (\S+) \[([^\]]+)\]$", re.MULTILINE)
 # Scenarios that are not run, by the beginning of the name, and the reason.
 LEFT_OUT: Final[Mapping[str, str]] = {
-    "auth/": "OAuth: this client does not support it. Put a token into its configuration instead.",
+    "auth/dpop": "DPoP, an extension: the SDK has no proofs of possession.",
+    "auth/enterprise-managed-authorization": "An extension: an identity provider's assertion is not supported.",
     "sep-2640-": "Skills as resources, an extension: this client supports tools, not resources.",
 }
 
@@ -54,10 +56,10 @@ class ScenarioVerdict:
     @property
     def row(self) -> tuple[str, ...]:
         result = "failed" if self.failures else "passed"
-        return (self.scenario, self.revision, result, *(str(self.counts.get(kind, 0)) for kind in _KINDS))
+        return (self.scenario, self.revision, result, *(str(self.counts.get(kind, 0)) for kind in KINDS))
 
 
-_KINDS: Final = ("SUCCESS", "FAILURE", "WARNING", "SKIPPED")
+KINDS: Final = ("SUCCESS", "FAILURE", "WARNING", "SKIPPED")
 
 
 def scenarios(listing: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -69,7 +71,7 @@ def reason_left_out(scenario: str) -> str:
     return next((why for start, why in LEFT_OUT.items() if scenario.startswith(start)), "")
 
 
-def verdict_of(scenario: str, revision: str, checks: list[Mapping[str, Any]], exit_code: int) -> ScenarioVerdict:
+def verdict_of(scenario: str, revision: str, checks: Sequence[Mapping[str, Any]], exit_code: int) -> ScenarioVerdict:
     """A scenario passed only if the suite says so, no check failed and at least one passed."""
     counts = Counter(str(check["status"]) for check in checks)
     failures = [f"{check['name']}: {check.get('errorMessage', '')}" for check in checks if check["status"] == "FAILURE"]
@@ -79,18 +81,20 @@ def verdict_of(scenario: str, revision: str, checks: list[Mapping[str, Any]], ex
     return ScenarioVerdict(scenario, revision, counts, (*failures, *nothing, *ended))
 
 
-def _node() -> str:
-    programs = sorted((_HOME / "node_modules").glob("node-*/bin/node"))
-    if not programs or not _SUITE.exists():
-        raise SuiteMissingError(f"{_HOME.name} is not set up", hint="Run scripts/setup-mcp --conformance.")
+def find_node() -> str:
+    programs = sorted((SUITE_HOME / "node_modules").glob("node-*/bin/node"))
+    if not programs or not SUITE.exists():
+        raise SuiteMissingError(f"{SUITE_HOME.name} is not set up", hint="Run scripts/setup-mcp --conformance.")
     return str(programs[0])
 
 
 def _run(node: str, scenario: str, revision: str) -> ScenarioVerdict:
     client = shlex.join([sys.executable, "-m", "lab.mcp_conformance_client"])
     with tempfile.TemporaryDirectory() as folder:
-        arguments = ["client", "--command", client, "--scenario", scenario, "--spec-version", revision, "-o", folder]
-        process = subprocess.run([node, str(_SUITE), *arguments], capture_output=True, check=False, timeout=120)
+        # An extension belongs to no revision.
+        version_options = [] if revision == EXTENSION else ["--spec-version", revision]
+        arguments = ["client", "--command", client, "--scenario", scenario, *version_options, "-o", folder]
+        process = subprocess.run([node, str(SUITE), *arguments], capture_output=True, check=False, timeout=120)
         checks = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).rglob("checks.json")]
         output = " ".join(
             path.read_text(encoding="utf-8")[-_OUTPUT_CHARACTERS:] for path in sorted(Path(folder).rglob("std*.txt"))
@@ -130,14 +134,14 @@ def table_of(verdicts: list[ScenarioVerdict], left_out: Mapping[str, int]) -> Ta
 
 def main() -> None:
     console = Console()
-    node = _node()
-    listing = subprocess.run([node, str(_SUITE), "list", "--client"], capture_output=True, text=True, check=True).stdout
+    node = find_node()
+    listing = subprocess.run([node, str(SUITE), "list", "--client"], capture_output=True, text=True, check=True).stdout
     scenario_list = scenarios(listing)
     verdicts = list(_verdicts(node, scenario_list, console))
     left_out = {start: sum(name.startswith(start) for name, _ in scenario_list) for start in LEFT_OUT}
     table = table_of(verdicts, left_out)
     print_table(table, console)
-    pins = (_HOME / ".pins").read_text(encoding="utf-8").strip().replace("@modelcontextprotocol/", "")
+    pins = (SUITE_HOME / ".pins").read_text(encoding="utf-8").strip().replace("@modelcontextprotocol/", "")
     day = datetime.now(UTC).date().isoformat()
     environment = (
         f"{day}; Python {platform.python_version()}; Ferrule {version('ferrule')}; mcp {version('mcp')}; {pins}."

@@ -4,21 +4,29 @@ The suite passes the URL as the last argument; if it expects particular calls, i
 """
 
 import asyncio
+import atexit
+import http.client
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 
 from ferrule.core.context import CallContext
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.mcp.config import HttpTransport, Server
+from ferrule.sources.mcp.config import HttpTransport, OAuthClient, Server
+from ferrule.sources.mcp.credentials import MemoryCredentials
 from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.login import Person, Redirect
 from ferrule.sources.mcp.servers import McpServers
 
 _NAME = "suite"
 # The suite gives a client thirty seconds. There is only one server, so it is worth waiting for.
 _PATIENCE = 25.0
+_METADATA_URL = "https://conformance-test.local/client-metadata.json"
+"""The client metadata document that the suite knows."""
 
 
 async def _accept(elicitation: Elicitation) -> ElicitAnswer:
@@ -39,9 +47,54 @@ def _arguments(tool: ToolDefinition, first: ToolDefinition) -> dict[str, Any]:
     return {name: values.get(schema.get("type", ""), "text") for name, schema in properties.items()}
 
 
+def _person() -> Person:
+    """Somebody who follows every address at once: the suite's authorization servers redirect without a question."""
+    redirects: asyncio.Queue[Redirect] = asyncio.Queue()
+
+    async def show(address: str) -> None:
+        location = await asyncio.to_thread(_location_of, address)
+        fields = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+        redirects.put_nowait(Redirect(fields.get("code", ""), fields.get("state"), fields.get("iss")))
+
+    return Person("http://127.0.0.1:3030/callback", show, redirects.get)
+
+
+def _location_of(address: str) -> str:
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        return connection.getresponse().headers.get("location", "")
+    finally:
+        connection.close()
+
+
+def _client_of(context: Mapping[str, Any]) -> OAuthClient:
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    machine = "client-credentials" in scenario
+    if "wif" in scenario:
+        # The platform of a workload writes such a file.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", delete=False) as file:
+            file.write(context["valid_jwt"])
+        atexit.register(os.unlink, file.name)
+        return OAuthClient(context["client_id"], assertion_file=file.name, signs_in_itself=True, is_bearer=True)
+    return OAuthClient(
+        client_id=context.get("client_id", ""),
+        client_secret=context.get("client_secret", ""),
+        private_key=context.get("private_key_pem", ""),
+        algorithm=context.get("signing_algorithm", "RS256"),
+        metadata_url="" if machine else _METADATA_URL,
+        signs_in_itself=machine,
+    )
+
+
 async def _run(url: str) -> None:
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    async with McpServers([Server(_NAME, HttpTransport(url))], elicit=_accept, settle_seconds=_PATIENCE) as source:
+    server = Server(_NAME, HttpTransport(url, oauth=_client_of(context)))
+    person, credentials = _person(), MemoryCredentials()
+    async with McpServers(
+        [server], elicit=_accept, settle_seconds=_PATIENCE, credentials=credentials, person=person
+    ) as source:
         for name, arguments in calls_for(await source.tools(), context):
             outcome = await source.call(name, arguments, CallContext(call_id="conformance"))
             print(f"{name}: {outcome!r:.300}")

@@ -41,13 +41,14 @@ VOCABULARY: Final = 32_000
 # If xgrammar took longer than this for one size (seconds), the next size is read but not compiled.
 _TOO_LONG: Final = 5
 _HITS: Final = 20_000
+_MODULES: Final = ("ferrule.rules.", "ferrule.wire.rule_builder")
 # These caches contain tables of a vocabulary, nothing that depends on tools.
 _KEPT: Final = ("_tokenizer", "_tokenizer_of")
 
 
 def clear_tool_caches() -> int:
-    """Clear every cache in ferrule.rules that may contain something built from tools; return their number."""
-    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("ferrule.rules.")]
+    """Clear every cache of the rules that may contain something built from tools; return their number."""
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith(_MODULES)]
     caches: dict[int, Any] = {
         id(value): value
         for module in modules

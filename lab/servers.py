@@ -83,11 +83,13 @@ def llama_server(
     port: int = 0,
     end: Callable[["subprocess.Popen[bytes]"], None] = end_group,
     weights: Path = MODEL,
+    embeddings: str = "",
 ) -> Generator[str]:
-    """Run llama.cpp's own server; yields its URL."""
+    """Run llama.cpp's own server; yields its URL. `embeddings` is its pooling, such as "mean"."""
     port = port or free_port()
     command = [str(_LLAMA), str(_WORKER), str(weights), str(port), str(slots), str(context * slots)]
-    command += [str(template)] if template else []
+    command += [str(template or "")]
+    command += [embeddings] if embeddings else []
     with run_server("llama-server", command, {}, port, answers("/health"), 60, end) as url:
         yield url
 

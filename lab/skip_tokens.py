@@ -90,7 +90,9 @@ class _RecordingServer:
         times: dict[str, Any] = {}
 
         def on_recorded_chunk(chunk: dict[str, Any]) -> bool:
-            generated.extend(chunk.get("__verbose", {}).get("tokens", ()))
+            # A report of the prompt's progress has a token that nobody generated.
+            if "prompt_progress" not in chunk:
+                generated.extend(chunk.get("__verbose", {}).get("tokens", ()))
             # A request that a stop ended reports its times twice.
             times.update(chunk.get("timings", {}))
             return on_chunk(chunk)

@@ -39,8 +39,17 @@ export const route = computed<Route>(() => {
   return parseRoute(path, search);
 });
 
+let focusedAtNavigation: Element | null = null;
+
+/** Whether the user has moved the focus since the last navigation, while the page was still loading. */
+export function hasFocusMoved(): boolean {
+  const focused = document.activeElement;
+  return focused !== null && focused !== document.body && focused !== focusedAtNavigation;
+}
+
 /** Navigates without a reload. `replace` replaces the current history entry. */
 export function navigate(href: string, replace = false): void {
+  focusedAtNavigation = document.activeElement;
   if (replace) history.replaceState(null, "", href);
   else if (href !== address.value) history.pushState(null, "", href);
   address.value = href;

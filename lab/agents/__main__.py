@@ -1,7 +1,7 @@
-"""Run each agent on each fault: `scripts/long agents`. Prints a table of how the agents end, and writes the page.
+"""Coding agents through `ferrule serve`: `scripts/long agents [RUNS]`; with `--faults`, on an engine that misbehaves.
 
-Three ways: the agent on the faulty engine itself, through a gateway of an earlier commit, and through this one. All of
-it runs in a network namespace with loopback only.
+Each agent edits a file and runs a command in a scratch repository, with its default tools, in a network namespace with
+loopback only. The model is scripted and writes what a capable model would under the real grammar, or it is a real one.
 """
 
 import argparse
@@ -10,220 +10,294 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from rich.console import Console
 
 from ferrule.bench.tables import Table, markdown, print_table
-from lab.agents.clients import CLIENTS, AgentClient, run_client
-from lab.agents.faulty_upstream import FAULTS, NO_FAULT, RIGHT, TEXT, WRONG, FaultyUpstream, faulty_upstream
-from lab.gateway_process import gateway_process
-from lab.gateway_recorder import start_recorder
+from lab.agents import fault_runs
+from lab.agents.clients import AGENTS, AgentClient, run_client
+from lab.agents.delivered_calls import call_faults, delivered, offered_tools
+from lab.agents.task import DONE, make_repository, question, read_work
+from lab.gateway_process import GatewayProcess, gateway_process
+from lab.gateway_recorder import Exchange, Recorder, start_recorder
+from lab.gateway_verdicts import api_of
 from lab.paths import CACHE, ROOT
 from lab.results_page import publish
+from lab.servers import QWEN
 from lab.versions import describe_versions
 
-BEFORE: Final = "d3e0294"
-"""The last commit that began a streamed call before the call was complete."""
+FAULTS: Final = "--faults"
+SCRIPTED: Final = "scripted"
+REAL: Final = "Qwen2.5-Coder-0.5B"
 _ENTER: Final = ("unshare", "--map-root-user", "--net", "--")
-_WAYS: Final = ("without Ferrule", "before", "after")
-_COMMAND: Final = "```sh\nscripts/setup-agents\nscripts/long agents\n```"
-_RAW: Final = CACHE / "agents" / "runs.json"
-"""All runs, the last of each kind, so that some can be repeated."""
+_RAW: Final = CACHE / "agents" / "work.jsonl"
+"""All runs, one line of JSON each, so that more can be added."""
+_COMMAND: Final = "```sh\nscripts/setup-agents\nscripts/long agents {}\n```"
+_ABOUT: Final = (
+    "Each agent is the program from npm, unmodified, with its default tools, and allowed to edit and to run commands. "
+    "It works in a git repository, with an empty home folder and loopback only. It is asked to change one word in a "
+    "file, to run a command that copies the file, and to say that it is done. "
+)
+_TIMEOUT: Final = (
+    "timeout: an answer had no event for as long as limits.first_seconds allows (300 s). A call is an event only when "
+    "it is whole, so a model that writes one long call on a slow machine can meet this limit. Other work ran on the "
+    "same two cores."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One agent on one fault. `requests` counts the agent's requests, `asked` those that the model answered."""
+class Engine:
+    """An engine that agents run on. `module` is what runs the gateway, `seconds` what one run may take."""
 
-    client: str
-    fault: str
-    way: str
-    ran_wrong: bool
-    """Whether the command of the refused call was run."""
-    ran_right: bool
+    module: str
+    engine: str
+    seconds: float
+
+
+ENGINES: Final[Mapping[str, Engine]] = {
+    SCRIPTED: Engine("lab.agents.capable_engine", f"capable:{QWEN}", 300),
+    REAL: Engine("ferrule", f"llama:{QWEN}?threads=1&slots=1&context=32768", 1800),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of an agent on an engine, read from the repository and from the traffic."""
+
+    agent: str
+    engine: str
+    is_edited: bool
+    is_run: bool
+    is_shown: bool
+    """Whether the command was run after the edit."""
     is_answered: bool
     code: int | None
     requests: int
-    asked: int
+    refused: Sequence[str]
+    """The messages of the requests that the gateway refused."""
+    errors: Sequence[str]
+    """The codes of the answers that ended with an error."""
+    calls: Sequence[str]
+    """The names of the tools in the calls that the agent received."""
+    invalid: Sequence[str]
+    cut: int
+    """The answers that the limit of tokens ended."""
+    tools: int
+    prompt: int
+    """The length of the agent's longest request, in characters."""
     printed: str
 
     @property
-    def is_recovered(self) -> bool:
-        return not self.ran_wrong and self.ran_right and self.is_answered and self.code == 0
+    def is_done(self) -> bool:
+        return self.is_edited and self.is_shown and self.is_answered and self.code == 0
 
     @property
-    def outcome(self) -> str:
-        if self.ran_wrong:
-            return "RUNS IT"
-        if self.is_recovered:
-            return "recovers"
-        if self.code is None:
-            return "hangs"
-        if self.code:
-            return f"fails ({self.code})"
-        return "stops" if self.printed.strip() else "stops silently"
-
-
-def is_worse(run: Run, without: Run) -> bool:
-    """Whether the agent ends worse than on the engine itself."""
-    return run.ran_wrong or (without.is_recovered and not run.is_recovered)
-
-
-def _model(client: AgentClient, fault: str) -> str:
-    """The name of a run's model: it tells the server which run a request belongs to."""
-    return f"{client.name}--{fault}".lower().replace(" ", "-")
-
-
-def _fault_of(model: str) -> str:
-    return next(fault for fault in FAULTS if model.endswith("--" + fault.lower().replace(" ", "-")))
+    def reason(self) -> str:
+        """Why the run is not done, as the traffic shows it."""
+        if self.is_done:
+            return "done"
+        if self.refused or self.errors or self.invalid:
+            return f"gateway: {[*self.refused, *self.errors, *self.invalid][0][:40]}"
+        if not self.calls:
+            return "model: cut off" if self.cut else "model: no call"
+        return "model: other calls" if not (self.is_edited or self.is_run) else "model: stopped early"
 
 
 @contextmanager
-def _gateway(way: str, upstream: FaultyUpstream, pairs: Iterable[tuple[AgentClient, str]]) -> Generator[str]:
-    """The URL that the agents get: the engine's own, or that of a gateway."""
-    if way == "without Ferrule":
-        yield upstream.url
-        return
-    engines = [f"--engine={model}=openai:{model}?url={upstream.url}/v1" for model in (_model(*pair) for pair in pairs)]
-    with _source(way) as source:
-        environment = {"PYTHONPATH": str(source), "OPENAI_API_KEY": "none"}
-        with gateway_process(engines, engine=None, environment=environment) as gateway:
-            yield gateway.url
+def _gateway(engine: Engine, model: str) -> Generator[GatewayProcess]:
+    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    arguments = ["--engine", f"{model}={engine.engine}"]
+    with gateway_process(arguments, engine=None, environment=environment, module=engine.module) as gateway:
+        yield gateway
 
 
-@contextmanager
-def _source(way: str) -> Generator[Path]:
-    """The folder with the package: this checkout's, or that of the earlier commit."""
-    if way == "after":
-        yield ROOT / "src"
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", BEFORE, "src"], check=True, cwd=ROOT, capture_output=True).stdout
-        subprocess.run(["tar", "-x", "-C", folder], check=True, input=archive)
-        yield Path(folder, "src")
+def runs(agent: AgentClient, name: str, count: int, capture: Path | None = None) -> Generator[Run]:
+    """Run an agent several times on one gateway. The first run's requests are kept in a folder of `capture`."""
+    engine = ENGINES[name]
+    model = agent.model or "local"
+    with _gateway(engine, model) as gateway, start_recorder(gateway.url) as recorder:
+        for number in range(count):
+            yield _run(agent, name, model, recorder, engine.seconds, None if number else capture)
 
 
-def _run(way: str, url: str, upstream: FaultyUpstream, client: AgentClient, fault: str) -> Run:
-    model = _model(client, fault)
-    with tempfile.TemporaryDirectory() as folder, start_recorder(url) as recorder:
-        ended = run_client(client, recorder.url, model, Path(folder))
-        posted = [cast("dict[str, Any]", one.request or {}) for one in recorder.take() if one.method == "POST"]
-        sent = [request for request in posted if request.get("tools")]
+def runs_in_namespace(agent: str, count: int) -> list[Run]:
+    """Run agents with this text in their label on the scripted model, in a network namespace of their own."""
+    command = [*_ENTER, sys.executable, "-m", "lab.agents", str(count), "--agent", agent, "--json", "--inside"]
+    lines = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8").stdout
+    return [Run(**json.loads(line)) for line in lines.splitlines()]
+
+
+def save_requests(exchanges: Sequence[Exchange], folder: Path) -> None:
+    """Write requests as `scripts/long client-fixtures` reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, one in enumerate(exchanges, 1):
+        captured = {"method": one.method, "path": one.path, "body": one.request}
+        (folder / f"work-{number:02}.json").write_text(json.dumps(captured), encoding="utf-8")
+
+
+def _run(agent: AgentClient, engine: str, model: str, recorder: Recorder, seconds: float, capture: Path | None) -> Run:
+    recorder.take()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         work = Path(folder, "work")
-        return Run(
-            client=client.name,
-            fault=fault,
-            way=way,
-            ran_wrong=(work / WRONG).exists(),
-            ran_right=(work / RIGHT).exists(),
-            is_answered=TEXT in ended.output,
-            code=ended.code,
-            requests=len(sent),
-            asked=upstream.count(model),
-            printed=(ended.output or ended.errors)[-2000:],
-        )
-
-
-def _inside(pairs: Sequence[tuple[AgentClient, str]], ways: Sequence[str], workers: int) -> Generator[Run]:
-    for way in ways:
-        with (
-            faulty_upstream(_fault_of) as upstream,
-            _gateway(way, upstream, pairs) as url,
-            ThreadPoolExecutor(workers) as pool,
-        ):
-            clients, faults = zip(*pairs, strict=True)
-            yield from pool.map(partial(_run, way, url, upstream), clients, faults)
-
-
-Runs = Mapping[tuple[str, str, str], Run]
-"""Runs by agent, fault and way."""
-
-
-def _saved() -> dict[tuple[str, str, str], Run]:
-    runs = [Run(**fields) for fields in json.loads(_RAW.read_text(encoding="utf-8"))] if _RAW.exists() else []
-    return {(run.client, run.fault, run.way): run for run in runs}
-
-
-def table_of(runs: Runs) -> Table:
-    """Agents by faults, with all ways in each cell."""
-    faults = [fault for fault in FAULTS if any(run.fault == fault for run in runs.values())]
-    rows = [
-        (
-            client.name,
-            *[_cell([run for way in _WAYS if (run := runs.get((client.name, fault, way)))]) for fault in faults],
-        )
-        for client in CLIENTS
-    ]
-    return Table(
-        "How agents end on an engine that makes a mistake",
-        "The model's first answer has a fault; the next one is correct (*twice*: the one after that). Each cell: "
-        f"without Ferrule / through the gateway before (commit {BEFORE}) / after. *Recovers*: the correct call was "
-        "run, the agent printed the model's answer and exited with 0. *RUNS IT*: the command of the call that must "
-        "not run was run. *Stops*: exit code 0 without that answer; *fails*: another exit code. A model that makes its "
-        "mistake three times is beyond the default of two repairs: the answer is then a text that says so, and an "
-        "agent stops at a text.",
-        ("agent", *faults),
-        rows,
-        _notes(runs),
-        text_columns=1 + len(faults),
+        work.mkdir()
+        make_repository(work)
+        ended = run_client(agent, recorder.url, model, question(work), Path(folder), seconds)
+        done = read_work(work)
+    exchanges = [one for one in recorder.take() if one.method == "POST" and api_of(one)]
+    if capture is not None:
+        save_requests(exchanges, capture / f"{'-'.join(agent.label.lower().replace(',', '').split())}-work")
+    answered = [one for one in exchanges if one.status == 200]
+    invalid = [fault for one in answered for fault in call_faults(one)]
+    answers = [delivered(one) for one in answered if not any("not JSON" in fault for fault in call_faults(one))]
+    return Run(
+        agent=agent.label,
+        engine=engine,
+        is_edited=done.is_edited,
+        is_run=done.is_run,
+        is_shown=done.is_shown,
+        is_answered=DONE in ended.output if engine == SCRIPTED else bool(ended.output.strip()),
+        code=ended.code,
+        requests=len(exchanges),
+        refused=[_refusal(one) for one in exchanges if one.status != 200],
+        errors=[one.error for one in answers if one.error],
+        calls=[name for one in answers for name, _ in one.calls],
+        invalid=invalid,
+        cut=sum(one.finish == "length" for one in answers),
+        tools=max((len([*offered_tools(one.request or {})]) for one in exchanges), default=0),
+        prompt=max((len(json.dumps(one.request)) for one in exchanges), default=0),
+        printed=(ended.output[-1500:] + ended.errors[-1500:]),
     )
 
 
-def _cell(runs: Sequence[Run]) -> str:
-    return " / ".join(run.outcome for run in runs)
+def _refusal(exchange: Exchange) -> str:
+    return f"{exchange.status}: {exchange.content.decode(errors='replace')[:300]}"
 
 
-def _notes(runs: Runs) -> list[str]:
-    notes: list[str] = []
-    for way in _WAYS:
-        of_way = [run for run in runs.values() if run.way == way and run.fault != NO_FAULT]
-        direct = [runs.get((run.client, run.fault, _WAYS[0])) for run in of_way]
-        worse = sum(is_worse(run, without) for run, without in zip(of_way, direct, strict=True) if without)
-        ends = "" if way == _WAYS[0] else f", ends worse than without Ferrule: {worse}"
-        recovered, ran = sum(run.is_recovered for run in of_way), sum(run.ran_wrong for run in of_way)
-        notes.append(
-            f"{way}: {len(of_way)} runs with a fault, recovered: {recovered}, ran the refused call: {ran}{ends}"
+def saved_runs() -> list[Run]:
+    if not _RAW.exists():
+        return []
+    return [Run(**json.loads(line)) for line in _RAW.read_text(encoding="utf-8").splitlines() if line]
+
+
+def _save(run: Run) -> None:
+    with _RAW.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(run)) + "\n")
+
+
+def scripted_table(runs: Sequence[Run]) -> Table:
+    about = _ABOUT + (
+        "The model is scripted: it reads the prompt that Ferrule rendered, chooses by the names and schemas of the "
+        "tools in it, and writes token by token what the mask of llguidance allows. *Done*: the file is right, the "
+        "command was run after the edit, the agent printed the answer and exited with 0. *Refused*: requests that the "
+        "gateway did not take. *Invalid*: calls that reached the agent and do not fit the tools of its own request."
+    )
+    rows = [
+        (
+            label,
+            str(max(run.tools for run in mine)),
+            f"{max(run.prompt for run in mine):,}",
+            f"{sum(run.is_done for run in mine)} of {len(mine)}",
+            *_traffic(mine),
         )
-    return notes
+        for label, mine in _by_agent(runs, SCRIPTED)
+    ]
+    columns = ("agent", "tools", "largest request (characters)", "done", "requests", "refused", "calls", "invalid")
+    return Table("A capable model, held by the grammar", about, columns, rows)
+
+
+def real_table(runs: Sequence[Run]) -> Table:
+    about = _ABOUT + (
+        f"The model is {REAL}, in the gateway's process, one thread, a context of 32,768 tokens. *Edited* and *command "
+        "run* are read from the files: the file is right, and the command has left its copy. *With a call*: runs in "
+        "which the agent received a call. *Why not done*: what the traffic shows. *Gateway* would be a refused "
+        "request, an error or an invalid call."
+    )
+    rows = [
+        (
+            label,
+            str(len(mine)),
+            str(sum(run.is_edited for run in mine)),
+            str(sum(run.is_run for run in mine)),
+            str(sum(bool(run.calls) for run in mine)),
+            *_traffic(mine),
+            ", ".join(f"{reason} {count}" for reason, count in Counter(run.reason for run in mine).items()),
+        )
+        for label, mine in _by_agent(runs, REAL)
+    ]
+    traffic = ("requests", "refused", "calls", "invalid")
+    columns = ("agent", "runs", "edited", "command run", "with a call", *traffic, "why not done")
+    has_timeout = any("timeout" in run.errors for run in runs if run.engine == REAL)
+    return Table(f"On {REAL}", about, columns, rows, [_TIMEOUT] if has_timeout else [])
+
+
+def _traffic(runs: Sequence[Run]) -> tuple[str, ...]:
+    lists = ([run.refused, run.calls, run.invalid] for run in runs)
+    refused, calls, invalid = (sum(map(len, column)) for column in zip(*lists, strict=True))
+    return str(sum(run.requests for run in runs)), str(refused), str(calls), str(invalid)
+
+
+def _by_agent(runs: Sequence[Run], engine: str) -> Generator[tuple[str, list[Run]]]:
+    for agent in AGENTS:
+        mine = [run for run in runs if (run.agent, run.engine) == (agent.label, engine)]
+        if mine:
+            yield agent.label, mine
+
+
+def _publish(words: Sequence[str]) -> None:
+    tables = [table for table in (scripted_table(saved_runs()), real_table(saved_runs())) if table.rows]
+    for table in tables:
+        print_table(table, Console())
+    pins = dict.fromkeys((agent.pins / ".pins").read_text(encoding="utf-8").strip() for agent in AGENTS)
+    command = _COMMAND.format(" ".join(words)).replace(" \n", "\n")
+    publish("agent-work", "Coding agents at work", [command, describe_versions(*pins), *map(markdown, tables)])
 
 
 def main() -> None:
+    if sys.argv[1:2] == [FAULTS]:
+        fault_runs.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="scripts/long agents", description=__doc__)
-    parser.add_argument("--client", action="append", help="only these agents")
-    parser.add_argument("--fault", action="append", help="only these faults")
-    parser.add_argument("--way", action="append", choices=_WAYS, help="only these ways")
-    parser.add_argument("--workers", type=int, default=2, help="how many agents run at once")
-    parser.add_argument("--saved", action="store_true", help="run nothing, use the last run of each kind")
-    parser.add_argument("--print", action="store_true", help="print only, do not write the page")
+    parser.add_argument("runs", type=int, nargs="?", default=20, help="how often each agent runs (20)")
+    parser.add_argument("--agent", action="append", help="only agents whose label contains this text")
+    parser.add_argument("--engine", choices=ENGINES, default=SCRIPTED, help=f"the engine ({SCRIPTED})")
+    parser.add_argument("--print", action="store_true", help="keep the runs, but do not write the page")
+    parser.add_argument(
+        "--publish", action="store_true", help="run nothing, write the page from the runs that are kept"
+    )
+    parser.add_argument("--clear", action="store_true", help="forget the runs that are kept")
+    parser.add_argument("--json", action="store_true", help="print the runs as JSON, and neither keep nor write them")
+    parser.add_argument(
+        "--capture", type=Path, metavar="FOLDER", help="write the requests of each agent's first run into FOLDER"
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if not arguments.inside:
+    if not (arguments.inside or arguments.publish):
         os.execvp(_ENTER[0], [*_ENTER, sys.executable, "-m", "lab.agents", *sys.argv[1:], "--inside"])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    chosen = [client for client in CLIENTS if not arguments.client or client.name in arguments.client]
-    pairs = [
-        (client, fault) for client in chosen for fault in FAULTS if not arguments.fault or fault in arguments.fault
-    ]
-    saved = _saved()
-    for run in _inside(pairs, arguments.way or _WAYS, arguments.workers) if not arguments.saved else ():
-        print(
-            f"{run.way:16} {run.client:18} {run.fault:17} {run.outcome:15} {run.requests} requests, {run.asked} answers"
-        )
-        sys.stdout.flush()
-        saved[run.client, run.fault, run.way] = run
-        _RAW.write_text(json.dumps([asdict(one) for one in saved.values()], indent=1), encoding="utf-8")
-    table = table_of(saved)
-    print_table(table, Console())
-    if not arguments.print and len(saved) == len(CLIENTS) * len(FAULTS) * len(_WAYS):
-        pins = [(client.pins / ".pins").read_text(encoding="utf-8").strip() for client in CLIENTS]
-        publish("agents", "Agents on an engine that misbehaves", [_COMMAND, describe_versions(*pins), markdown(table)])
+    if arguments.clear:
+        _RAW.unlink(missing_ok=True)
+    if not arguments.publish:
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        chosen = [
+            agent
+            for agent in AGENTS
+            if not arguments.agent or any(text.lower() in agent.label.lower() for text in arguments.agent)
+        ]
+        for agent in chosen:
+            for run in runs(agent, arguments.engine, arguments.runs, arguments.capture):
+                if arguments.json:
+                    print(json.dumps(asdict(run)), flush=True)
+                    continue
+                _save(run)
+                line = f"{run.agent:22} {run.reason:20} {run.requests} requests, calls {', '.join(run.calls)}"
+                print(line, *run.refused[:1], *run.errors[:1], *run.invalid[:1], sep=" | ", flush=True)
+    if not (arguments.print or arguments.json):
+        _publish([word for word in sys.argv[1:] if not word.startswith("--")])
 
 
 if __name__ == "__main__":

@@ -42,8 +42,12 @@ async def _run(options: RunOptions, api: str, *, is_streamed: bool) -> RunSummar
         tools=[_tool(agents, name, executed) for name in task.SCHEMAS],
         model=kinds[api](model=options.get("model", "smol"), openai_client=client),
         # The SDK requires a call once, and lets the model decide after the result.
+        # One call at a time: the SDK runs none of a reply that the token limit ends, and a weak model goes on and on.
         model_settings=agents.ModelSettings(
-            tool_choice="required", max_tokens=task.MAX_TOKENS, temperature=task.TEMPERATURE
+            tool_choice="required",
+            parallel_tool_calls=False,
+            max_tokens=task.MAX_TOKENS,
+            temperature=task.TEMPERATURE,
         ),
     )
     try:

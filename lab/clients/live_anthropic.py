@@ -71,7 +71,9 @@ def count(options: RunOptions) -> RunSummary:
     client, request = client_of(options), _request(options)
     counted = {name: request[name] for name in ("model", "messages", "tools", "tool_choice")}
     tokens = client.messages.count_tokens(**counted).input_tokens
-    return {"counted": tokens, "used": client.messages.create(**request).usage.input_tokens}
+    usage = client.messages.create(**request).usage
+    # Tokens that the engine had in its cache are counted beside the others, as in Anthropic's API.
+    return {"counted": tokens, "used": usage.input_tokens + (usage.cache_read_input_tokens or 0)}
 
 
 def run_tools(options: RunOptions) -> RunSummary:

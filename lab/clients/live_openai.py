@@ -160,3 +160,33 @@ def _summary(response: Any) -> RunSummary:
 
 def models(options: RunOptions) -> RunSummary:
     return {"models": [one.id for one in client_of(options).models.list()]}
+
+
+def text_completion(options: RunOptions) -> RunSummary:
+    completion = client_of(options).completions.create(**_text(options))
+    return {**_text_summary(completion), "usage": completion.usage.completion_tokens}
+
+
+def text_chunks(options: RunOptions) -> RunSummary:
+    chunks = list(client_of(options).completions.create(**_text(options), stream=True))
+    text = "".join(choice.text for chunk in chunks for choice in chunk.choices)
+    return {**_text_summary(chunks[-1]), "text": text, "chunks": len(chunks)}
+
+
+def embeddings(options: RunOptions) -> RunSummary:
+    """The client asks for base64 and decodes it by itself."""
+    answer = client_of(options).embeddings.create(
+        model=options.get("model", "smol"), input=["A cat.", "A kitten.", "Tax."]
+    )
+    vectors = [one.embedding for one in answer.data]
+    return {"calls": [], "text": "", "finish": None, "vectors": vectors}
+
+
+def _text(options: RunOptions) -> dict[str, Any]:
+    request = {"model": options.get("model", "smol"), "prompt": "The capital of France is", "max_tokens": 8}
+    return request | {"temperature": 0.0} | dict(options.get("more", {}))
+
+
+def _text_summary(completion: Any) -> dict[str, Any]:
+    choice = completion.choices[0]
+    return {"calls": [], "text": choice.text, "finish": choice.finish_reason}

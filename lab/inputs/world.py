@@ -201,12 +201,12 @@ class PickingProvider(HttpClient):
         super().__init__("http://127.0.0.1:1")
         self.bodies = bodies
 
-    def stream(self, path: str, body: Mapping[str, Any]) -> ByteStream:
+    def stream(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ByteStream:
         # As aiohttp writes it.
         text = json.dumps(body)
         return _OneBody(self, path, self.bodies[_pick(text, len(self.bodies))])
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Any:
         json.dumps(body)
         return {}
 

@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from lab.ledger_storm.page import figures_of, keep, publish_storms
 from lab.ledger_storm.processes import end_on_sigterm
 from lab.ledger_storm.run import DATABASES, StormSize, report, run_storm
 
@@ -18,6 +19,7 @@ def main() -> None:
     parser.add_argument("freezes", nargs="?", type=int, default=100, help="how often one is stopped and woken (100)")
     parser.add_argument("--database", choices=tuple(DATABASES), action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats the choice of victims")
+    parser.add_argument("--print", action="store_true", help="publish nothing")
     options = parser.parse_args()
     end_on_sigterm()
     broken = 0
@@ -26,7 +28,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             result = asyncio.run(run_storm(database, size, Path(folder)))
         print(report(database, result), flush=True)
+        keep(database, figures_of(result))
         broken += len(result.findings.breaches) + len(result.findings.broken_off)
+    if not options.print:
+        publish_storms()
     if broken:
         raise SystemExit(f"{broken} breaches")
 

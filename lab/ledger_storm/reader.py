@@ -15,6 +15,8 @@ import aiohttp
 from lab.ledger_storm.processes import Victim
 
 LAST: Final = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+_EVENT: Final = b"data: {"
+"""How the line of an event begins; a stream's last line is `data: [DONE]`."""
 _PAUSE: Final = 0.1
 _SILENCE: Final = 4.0
 """Seconds without a byte after which a client gives a connection up: more than a gateway's keep-alive would need."""
@@ -77,7 +79,7 @@ class Reader:
                 await asyncio.sleep(_PAUSE)
                 return
             async for line in answer.content:
-                if line.startswith(b"data: ") and not self._take(json.loads(line.removeprefix(b"data: "))):
+                if line.startswith(_EVENT) and not self._take(json.loads(line.removeprefix(b"data: "))):
                     return
 
     def _take(self, event: Any) -> bool:
@@ -99,7 +101,7 @@ async def stored_events(session: aiohttp.ClientSession, url: str, id: str) -> li
     async with session.get(f"{url}/v1/responses/{id}", params={"stream": "true"}) as answer:
         answer.raise_for_status()
         async for line in answer.content:
-            if line.startswith(b"data: "):
+            if line.startswith(_EVENT):
                 events.append(json.loads(line.removeprefix(b"data: ")))
     return events
 

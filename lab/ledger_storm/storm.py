@@ -190,13 +190,15 @@ class Storm:
         """Choose a process that is at work: one that has only just started has nothing to lose."""
         kind = chance.choice(kinds)
         while True:
-            at_work = [one for one in self._nursery.victims if one.kind == kind and self._is_at_work(one)]
-            if at_work:
+            all_of_kind = [one for one in self._nursery.victims if one.kind == kind]
+            if at_work := [one for one in all_of_kind if self._is_at_work(one)]:
                 return chance.choice(at_work)
+            if any(is_last_awake(one, all_of_kind) for one in all_of_kind if not one.is_frozen):
+                kind = chance.choice(kinds)
             await asyncio.sleep(_PAUSE)
 
     def _is_at_work(self, victim: Victim) -> bool:
-        if victim.is_being_killed or victim.is_frozen:
+        if victim.is_being_killed or victim.is_frozen or is_last_awake(victim, self._nursery.victims):
             return False
         return victim.kind == APPROVER or bool(self._held_by(victim) or self._readers_of(victim))
 
@@ -264,6 +266,15 @@ class Storm:
         async with asyncio.timeout(PATIENCE):
             while not {name_of(number) for number in range(limit)} <= self.board.read_ended():
                 await asyncio.sleep(_PAUSE)
+
+
+def is_last_awake(victim: Victim, victims: Sequence[Victim]) -> bool:
+    """Whether all others of its kind are stopped, and it alone can take over what they own.
+
+    Killed each time that a client comes to it, it never would, and a client would wait for as long as they are stopped.
+    """
+    others = [one for one in victims if one is not victim and one.kind == victim.kind]
+    return bool(others) and all(one.is_frozen for one in others)
 
 
 def new_board(folder: Path) -> Board:

@@ -76,7 +76,10 @@ GROUPS = (
     Group(
         "Tools and calls",
         "Tool definitions, tool calls and tool results.",
-        ("tool", "FunctionTool", "ToolDefinition", "JsonSchema", "ToolCall", "FunctionCall", "ToolResult", "Fault"),
+        (
+            *("tool", "FunctionTool", "ToolDefinition", "TextGrammar", "JsonSchema"),
+            *("ToolCall", "FunctionCall", "ToolResult", "Media", "Fault"),
+        ),
     ),
     Group(
         "Asking a model",
@@ -97,7 +100,7 @@ GROUPS = (
     Group(
         "Conversations",
         "The loop that runs the tools that a model calls.",
-        ("ToolConversation", "ConversationTurn", "ToolExecutor", "Decision", "CallContext"),
+        ("ToolConversation", "ConversationTurn", "ToolExecutor", "Decision", "DeferralSettings", "CallContext"),
     ),
     Group(
         "Text that models write",

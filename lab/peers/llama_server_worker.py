@@ -1,6 +1,7 @@
 """llama.cpp's own HTTP server, from xllamacpp. Runs in the interpreter of its venv, which does not have Ferrule.
 
-Arguments: the model, the port, the number of slots, the tokens of context over all of them, and a chat template's file.
+Arguments: the model, the port, the number of slots, the tokens of context over all of them, a chat template's file or
+nothing, and how the vectors of tokens become an embedding, if the server shall compute embeddings.
 """
 
 import importlib
@@ -25,7 +26,10 @@ def main() -> None:
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
     params.use_jinja = True
-    if len(sys.argv) > 5:
+    if len(sys.argv) > 6:
+        params.embedding = True
+        params.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{sys.argv[6].upper()}")
+    if len(sys.argv) > 5 and sys.argv[5]:
         with open(sys.argv[5], encoding="utf-8") as template:
             params.chat_template = template.read()
     server = xllamacpp.Server(params)

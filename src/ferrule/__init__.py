@@ -42,9 +42,11 @@ from ferrule.core.event import (
 )
 from ferrule.core.fault import Fault
 from ferrule.core.json_schema import JsonSchema
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
 from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
+from ferrule.core.text_grammar import TextGrammar
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import (
     DefinitionError,
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from ferrule.engines.registry import load_engine
     from ferrule.engines.text.engine import TextOptions
     from ferrule.run.conversation import ConversationTurn, ToolConversation
+    from ferrule.run.deferral import DeferralSettings
     from ferrule.run.executor import ToolExecutor
     from ferrule.run.journal import Decision
     from ferrule.version import __version__ as __version__
@@ -94,6 +97,7 @@ else:
             "engines.registry": ["load_engine"],
             "engines.text.engine": ["TextOptions"],
             "run.conversation": ["ConversationTurn", "ToolConversation"],
+            "run.deferral": ["DeferralSettings"],
             "run.executor": ["ToolExecutor"],
             "run.journal": ["Decision"],
             # Programs that were written from the specification import these from here. Others need not see them.
@@ -134,6 +138,7 @@ __all__ = [
     "ChoicePolicy",
     "ConversationTurn",
     "Decision",
+    "DeferralSettings",
     "DefinitionError",
     "Diagnostic",
     "Engine",
@@ -151,6 +156,7 @@ __all__ = [
     "FunctionTool",
     "InvalidResponseError",
     "JsonSchema",
+    "Media",
     "Reasoning",
     "ReasoningDelta",
     "Receipt",
@@ -161,6 +167,7 @@ __all__ = [
     "TemplateError",
     "Text",
     "TextDelta",
+    "TextGrammar",
     "TextOptions",
     "ToolCall",
     "ToolCallRequest",

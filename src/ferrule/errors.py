@@ -6,13 +6,16 @@
     ├── AuthorityError        the caller may not do this
     ├── RequestError          the gateway refused a request before it looked at its contents
     │   ├── UnauthenticatedError     the key is missing or unknown
+    │   ├── IdentityUnavailableError   the keys of an identity provider cannot be fetched
     │   ├── HostError                the Host or Origin is not allowed
     │   ├── NotFoundError            nothing exists under that URL or id, or nothing that the caller may see
     │   ├── TooLargeError            the request is too large
     │   │   └── HeadTooLargeError    its URL and headers are too large
     │   ├── IdempotencyError         its Idempotency-Key is not valid, or was sent with another body
     │   ├── TooSlowError             the request did not arrive in time
+    │   ├── QuotaStoreError          the server that counts quotas does not answer
     │   └── TooManyError             too many requests, or too many at the same time
+    │       └── QuotaError               a quota is used up until its period ends
     ├── DrainingError         the gateway is shutting down
     ├── InterruptedAnswerError   an answer broke off after a tool with side effects was called
     ├── BudgetError           a limit of the loop is reached
@@ -58,6 +61,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 __all__ = [
@@ -83,11 +87,14 @@ __all__ = [
     "HookError",
     "HostError",
     "IdempotencyError",
+    "IdentityUnavailableError",
     "InterruptedAnswerError",
     "LedgerError",
     "LedgerUnavailableError",
     "NoValidCallError",
     "NotFoundError",
+    "QuotaError",
+    "QuotaStoreError",
     "RequestError",
     "SchemaError",
     "TemplateError",
@@ -118,6 +125,8 @@ class FerruleError(Exception):
     hint: str = ""
     param: str = ""
     """The field of the request that is wrong, such as `messages[2].content`; empty if it is not about one."""
+    token_counts: tuple[int, int] | None = None
+    """Of a prompt that is too long: its tokens, and how many the model takes; None if the engine did not say."""
     request_id: str = ""
     """The gateway's request that failed with this error; empty outside of a gateway."""
 
@@ -183,6 +192,14 @@ class UnauthenticatedError(RequestError):
     status = 401
 
 
+class IdentityUnavailableError(RequestError):
+    """The keys of an identity provider cannot be fetched, so its tokens cannot be checked."""
+
+    code = "identity_unavailable"
+    status = 503
+    retryable = True
+
+
 class HostError(RequestError):
     """The Host or Origin of the request is not allowed."""
 
@@ -235,6 +252,33 @@ class TooManyError(RequestError):
     def __init__(self, message: str, *, retry_after: float = 1.0, code: str = "", hint: str = "") -> None:
         super().__init__(message, code=code, hint=hint)
         self.retry_after = retry_after
+
+
+class QuotaError(TooManyError):
+    """A quota is used up until its period ends; `retry_after` says when. `headers` are those of the response."""
+
+    code = "quota_exceeded"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float = 60.0,
+        headers: Mapping[str, str] | None = None,
+        code: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, retry_after=retry_after, code=code, hint=hint)
+        self.headers = headers or {}
+
+
+class QuotaStoreError(RequestError):
+    """The server that counts quotas for all processes does not answer."""
+
+    code = "quota_store_unavailable"
+    status = 503
+    retryable = True
+    retry_after = 1.0
 
 
 class DrainingError(FerruleError):

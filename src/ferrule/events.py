@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ReasoningDelta,
         RuleShown,
         TextDelta,
+        ToolSearch,
         Usage,
         WireText,
     )
@@ -56,7 +57,7 @@ else:
             "core.context": ["Progress"],
             "core.event": [
                 *("ArgumentsDelta", "CallEnd", "CallStart", "Diagnostic", "Event", "Finish", "FinishReason"),
-                *("ReasoningDelta", "RuleShown", "TextDelta", "Usage", "WireText"),
+                *("ReasoningDelta", "RuleShown", "TextDelta", "ToolSearch", "Usage", "WireText"),
             ],
             "core.reply": ["fold"],
             "run.events": [
@@ -84,6 +85,7 @@ __all__ = [
     "TextDelta",
     "ToolFinished",
     "ToolProgressed",
+    "ToolSearch",
     "ToolStarted",
     "Usage",
     "WireText",

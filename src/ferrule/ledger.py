@@ -25,6 +25,7 @@ from ferrule.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ferrule.run.elicitation import ApprovalElicitationHandler
     from ferrule.run.ledger.ledger import Approval, ApprovalState, AuditRecord, Breach, CallRecord, CallState, Ledger
+    from ferrule.run.sampling import ApprovalSamplingHandler
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -33,12 +34,14 @@ else:
             "run.ledger.ledger": [
                 *("Approval", "ApprovalState", "AuditRecord", "Breach", "CallRecord", "CallState", "Ledger")
             ],
+            "run.sampling": ["ApprovalSamplingHandler"],
         },
     )
 
 __all__ = [
     "Approval",
     "ApprovalElicitationHandler",
+    "ApprovalSamplingHandler",
     "ApprovalState",
     "AuditRecord",
     "Breach",

@@ -31,6 +31,7 @@ OPTIONAL = (
     "psycopg",
     "pydantic",
     "pydantic_ai",
+    "redis",
     "rich",
     "starlette",
     "uvicorn",

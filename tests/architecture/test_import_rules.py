@@ -32,13 +32,23 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.dialects": ("ferrule.schema",),
     # schema too: every call of an engine is validated before it is passed on.
     "ferrule.engines": ("ferrule.schema", "ferrule.rules", "ferrule.wire", "ferrule.dialects"),
-    "ferrule.sources": ("ferrule.schema",),
-    # Conversations mostly get Python functions; every other source is created outside and passed in. Elicitations of
-    # MCP servers are values, and are answered where approvals are.
+    # rules.call_check: what runs a tool validates its arguments first, with the grammar of a custom tool.
+    "ferrule.sources": ("ferrule.schema", "ferrule.rules.call_check"),
+    # Conversations mostly get Python functions; every other source is created outside and passed in. What MCP servers
+    # ask (elicitations and samples) are values, and are answered where approvals are.
     "ferrule.run": (
         *("ferrule.schema", "ferrule.engines.engine", "ferrule.engines.request_options", "ferrule.engines.sync"),
-        *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.mcp.elicitation"),
+        *(
+            "ferrule.rules.call_check",
+            "ferrule.sources.source",
+            "ferrule.sources.call_timer",
+            "ferrule.sources.functions",
+            "ferrule.sources.mcp.elicitation",
+            "ferrule.sources.mcp.sampling",
+        ),
         "ferrule.sources.tool_output",
+        # Where tools are deferred, a program that passes no search of its own gets this one.
+        "ferrule.sources.search.tool_finder",
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
@@ -49,7 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # schema too: what a client sends is validated here. The server knows engines only by interface and engine string.
     "ferrule.server": (
-        *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
+        *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources", "ferrule.rules.call_check"),
         *(
             "ferrule.engines.engine",
             "ferrule.engines.registry",
@@ -103,7 +113,8 @@ PEERS = (
             {
                 *("engine", "request_options", "sync", "receipts", "repair", "turn"),
                 *("generator", "grammar", "text", "chat", "checkpoint"),
-                *("http", "refusal", "completions", "llama_body", "profile", "deadlines"),
+                *("http", "refusal", "completions", "forward", "llama_body", "profile", "deadlines"),
+                *("hardware", "cache_folder"),
             }
         ),
         frozenset({"", "registry", "doctor"}),
@@ -112,7 +123,7 @@ PEERS = (
         "ferrule.sources",
         frozenset(
             {"source", "status", "adapters", "combined_sources", "tool_exceptions", "tool_output", "tool_threads"}
-            | {"tool_processes"}
+            | {"tool_processes", "call_timer"}
         ),
         # The main module of a process that runs functions.
         frozenset({"", "tool_process_worker"}),
@@ -132,7 +143,8 @@ PEERS = (
         "ferrule.dialects",
         frozenset({"tool_definitions", "finish_reason", "extension", "field", "incoming_calls", "line_splitter"})
         | frozenset({"lenient_json", "allowed_tools", "ndjson", "json_stream", "openai_error", "caller_error"})
-        | frozenset({"choice_policy", "result_text", "sequence", "sse"}),
+        | frozenset({"openai_media", "engine_options"})
+        | frozenset({"choice_policy", "result_text", "sequence", "sse", "field_reads", "ignored_fields"}),
         frozenset({""}),
     ),
 )

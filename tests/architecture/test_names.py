@@ -19,8 +19,8 @@ stood struck stuck taken taught thought thrown told took torn understood went wo
 # Nouns that only look like participles, and two adjectives of the field (distributed, shared).
 _NOUNS = """
 binding ceiling distributed docstring embed embedding encoding everything feed heading hoisting hosting listing logging
-lowering mapping meaning need padding ping pricing reading rendering ring routing seed setting shared shed sibling speed
-spelling streaming string testing timing warning
+lowering mapping meaning need padding ping pricing reading rendering ring routing sampling seed setting shared shed
+sibling speed spelling streaming string testing timing warning
 """
 IRREGULAR, NOUNS = frozenset(_IRREGULAR.split()), frozenset(_NOUNS.split())
 UNIQUE_CLASSES = ("server", "engines", "run")

@@ -14,33 +14,48 @@ OWNERS = {
     # anyio and httpx2 come with mcp: the streams and the HTTP that it is made of.
     "anyio": "ferrule.sources.mcp.client",
     "crewai": "ferrule.integrations",
+    # Comes with mcp, whose tokens it encrypts.
+    "cryptography": "ferrule.sources.mcp.credentials",
     "httpx2": "ferrule.sources.mcp.http",
+    "huggingface_hub": "ferrule.engines.hub",
     "jinja2": "ferrule.wire.template.chat_template",
     "jsonschema_rs": "ferrule.schema",
+    "jwt": "ferrule.server.auth.tokens",
     "langchain_core": "ferrule.integrations",
     # Comes with langchain, and handles approvals there.
     "langgraph": "ferrule.integrations",
     "llama_index": "ferrule.integrations",
     "llguidance": "ferrule.rules",
     "numpy": "ferrule.rules",
-    "mcp": "ferrule.sources.mcp.client",
+    # Comes with rich, whose Markdown it parses.
+    "markdown_it": "ferrule.cli.terminal",
+    "mcp": "ferrule.sources.mcp",
     "msgspec": "ferrule.core.json_text",
     "nats": "ferrule.sources.bus.connection",
     # Comes with agents: the types of the items that it is made of.
     "openai": "ferrule.integrations.openai_agents",
     "opentelemetry": "ferrule.server",
     "prometheus_client": "ferrule.server",
+    "prompt_toolkit": "ferrule.cli.chat_input",
     "psycopg": "ferrule.run",
     "pydantic": "ferrule.schema.inference",
     "pydantic_ai": "ferrule.integrations.pydantic_ai",
+    "redis": "ferrule.server.quotas.valkey_store",
     "rich": "ferrule.cli.terminal",
     "starlette": "ferrule.server",
+    "tantivy": "ferrule.sources.search.tool_index",
     "uvicorn": "ferrule.server",
     "uvloop": "ferrule.server.process.event_loop",
     "xllamacpp": "ferrule.engines",
+    "yaml": "ferrule.sources.openapi.document",
+    # Comes with aiohttp: its type of a URL.
+    "yarl": "ferrule.sources.openapi.source",
 }
 # Packages that more than one file may import, each with its reason. Empty is best.
 SPREAD: dict[str, str] = {
+    "aiohttp": "a source of tools calls an API, and the keys of identity providers are fetched, without an engine",
+    "mcp": "signing in is a subject of its own, apart from a session",
+    "httpx2": "huggingface_hub is made of it too, and lets its errors through",
     "psycopg": "the doctor reads a server's settings, which is no operation of a ledger",
     "pydantic": "a tool of CrewAI's has no arguments but a class of it",
     "pydantic_ai": "its adapter is a package, of which each file is about one side of it",

@@ -44,6 +44,7 @@ name = "alice"
 sha256 = "{"ab" * 32}"
 tools = ["*"]
 approve = true
+operator = true
 rate = 60
 """
 TOOLS = """
@@ -90,7 +91,7 @@ def test_what_would_be_served_is_a_table_without_secrets() -> None:
     assert [
         "key",
         "alice",
-        "tenant local; models *; tools *; approve; 60 requests per minute",
+        "tenant local; models *; tools *; approve; operator; 60 requests per minute",
         "ferrule.toml line 26",
     ] in rows
     assert CANARY not in ran.out + ran.err
@@ -147,6 +148,36 @@ def test_online_an_engine_or_server_without_an_answer_is_reported_and_exits_with
     assert "engine\tgone\tdoes not answer\tprobe" in ran.out
     assert "engine gone: " in ran.err
     assert "NATS: " in ran.err
+
+
+# Nothing listens there: a server that is contacted fails.
+LINEAR = {"mcpServers": {"linear": {"url": "http://127.0.0.1:9/mcp", "oauth": {"account": "principal"}}}}
+
+
+def test_online_a_server_with_an_account_for_each_caller_is_not_contacted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FERRULE_CREDENTIALS_KEY", "0123456789abcdef" * 4)
+    (folder / "mcp.json").write_text(json.dumps(LINEAR))
+    (folder / "ferrule.toml").write_text(
+        "[engines.here]\nuse = 'fake:hello'\n[server]\nledger = 'l.db'\n"
+        "[sources]\nmcp_config = 'mcp.json'\nmcp_credentials = 'ledger'\n"
+    )
+    ran = run("config", "check", "--online")
+    assert ran.code == 0, ran.err
+    assert "source\tMCP linear\tneeds_login\tprobe\n" in ran.out
+    hint = "ferrule mcp login linear --tenant TENANT --principal NAME --config mcp.json --ledger LEDGER"
+    assert f"warning: the MCP server linear needs a login: sign in with: {hint}\n" in ran.err
+    # The ledger is the gateway's to create.
+    assert not (folder / "l.db").exists()
+
+
+def test_accounts_of_callers_need_a_ledger_as_when_it_is_served(folder: Path) -> None:
+    (folder / "mcp.json").write_text(json.dumps(LINEAR))
+    (folder / "ferrule.toml").write_text("[engines.here]\nuse = 'fake:hello'\n[sources]\nmcp_config = 'mcp.json'\n")
+    ran = run("config", "check", "--online")
+    assert ran.code == 1
+    assert "the MCP server linear: its callers have accounts of their own, which a ledger keeps" in ran.err
 
 
 def test_every_setting_has_a_sentence_on_the_page() -> None:

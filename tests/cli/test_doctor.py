@@ -7,7 +7,7 @@ import pytest
 from cli.command_line import run
 from engines.endpoints import Endpoint, serve_endpoint
 from ferrule.cli.doctor import ADVICE, advice_on
-from ferrule.engines.doctor import PROBES
+from ferrule.engines.doctor import PROBES, TOOLS
 from ferrule.engines.profile import Finding, Profile, Verdict, honoured_choices, load_profile
 
 BAD = frozenset({"named is auto", "required alone holds no schema"})
@@ -81,9 +81,61 @@ def test_an_impossible_request_is_reported(options: list[str], code: int, expect
     assert expected in ran.err
 
 
+@pytest.mark.parametrize(
+    "target, code, expected",
+    [
+        ("llama:", 1, "engine 'llama' needs a model path: llama:PATH"),
+        ("llama:missing.gguf", 1, "there is no model file missing.gguf"),
+        ("missing.gguf", 1, "Write llama:missing.gguf."),
+        ("no-such-engine:x", 1, "'no-such-engine:x' is neither a URL nor an engine"),
+        ("openai:m?colour=red", 1, "openai has no option 'colour'"),
+        ("127.0.0.1:9", 1, "cannot be reached"),
+    ],
+)
+def test_a_target_that_cannot_be_tested_says_what_to_write(target: str, code: int, expected: str) -> None:
+    ran = run("doctor", target)
+    assert ran.code == code
+    assert expected in ran.out + ran.err
+
+
+def test_an_engine_is_asked_for_an_answer_and_a_call_and_its_receipt_is_shown() -> None:
+    with serve_endpoint(Endpoint()) as url:
+        ran = run("doctor", f"openai:small?url={url}/v1&key=sk-secret-key", "--json")
+        assert ran.code == 0, ran.err
+        assert [(one["name"], one["verdict"]) for one in ran.json["findings"]] == [
+            ("loads", "works"),
+            ("answer", "works"),
+            ("call", "works"),
+        ]
+        assert "validated by openai" in ran.json["findings"][-1]["evidence"]
+        shown = run("doctor", f"openai:small?url={url}/v1&key=sk-secret-key")
+    assert "Nothing to change." in shown.err
+    assert f"ferrule doctor {url}" in shown.err
+    assert "sk-secret-key" not in shown.out + shown.err
+
+
+def test_an_engine_that_makes_no_call_fails_with_what_to_change() -> None:
+    ran = run("doctor", "fake:Hello.")
+    assert ran.code == 1
+    assert "call\tfailed" in ran.out
+    assert "an engine with a grammar" in ran.err
+
+
+def test_a_server_that_refuses_tools_is_not_reported_as_keeping_auto() -> None:
+    with serve_endpoint(Endpoint(frozenset({"refuses auto"}))) as url:
+        ran = run("doctor", url, "--runs", "1", "--no-save")
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in ran.out.splitlines()}
+    assert rows["tools accepted"][0] == "refused"
+    assert "400" in rows["tools accepted"][1]
+    assert "honours=auto" not in ran.err
+    assert "--enable-auto-tool-choice" in ran.err
+
+
 def test_there_is_advice_for_every_probe() -> None:
     findings = tuple(Finding(probe.name, Verdict.UNKNOWN, "") for probe in PROBES)
-    lines = advice_on(Profile("u", "m", "d", (Finding("calls", Verdict.UNKNOWN, ""), *findings)))
+    lines = advice_on(
+        Profile("u", "m", "d", (Finding("calls", Verdict.UNKNOWN, ""), Finding(TOOLS, Verdict.UNKNOWN, ""), *findings))
+    )
     assert all(any(f"{finding.name} (unknown)" in line for line in lines) for finding in findings)
     assert len(lines) == len(set(ADVICE.values())) + 1
     assert advice_on(Profile("u", "m", "d"))[0] == "All tested options are honoured."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from cli.command_line import run
 from ferrule.cli.keys import hash_of, lines_of, new_key
+from ferrule.run.ledger.sql import SqlLedger
 from ferrule.server.config.config import KeyConfig
 from ferrule.server.config.loader import parse_config
+from run.ledger_databases import sqlite_database
 
 NAMES = st.text(min_size=1, max_size=12).filter(str.isprintable) | st.text("${}:-aB\"\\'", min_size=1, max_size=12)
 
@@ -59,7 +62,9 @@ def test_without_options_the_lines_are_short() -> None:
 def test_whatever_a_key_says_is_read_back_from_its_lines(
     name: str, tenant: str, tools: list[str], admin: bool, rate: int
 ) -> None:
-    key = KeyConfig(name=name, sha256=hash_of("x"), tenant=tenant, tools=tuple(tools), admin=admin, rate=rate)
+    key = KeyConfig(
+        name=name, sha256=hash_of("x"), tenant=tenant, tools=tuple(tools), admin=admin, operator=not admin, rate=rate
+    )
     assert read_keys(lines_of(key)) == (key,)
 
 
@@ -67,6 +72,20 @@ def test_whatever_a_key_says_is_read_back_from_its_lines(
 def test_a_name_that_cannot_be_written_is_wrong_usage(argv: tuple[str, ...]) -> None:
     ran = run("keys", *argv)
     assert (ran.code, ran.raw) == (2, b"")
+
+
+def test_an_operators_key_says_so_in_the_file_and_in_the_ledger(tmp_path: Path) -> None:
+    (entry,) = read_keys(run("keys", "new", "prometheus", "--models", "--operator").out)
+    assert (entry.operator, entry.admin, entry.models) == (True, False, ())
+
+    async def nothing(ledger: SqlLedger) -> None:
+        """Only make the ledger."""
+
+    sqlite_database(tmp_path).run(nothing)
+    ledger = str(tmp_path / "ledger.db")
+    made = run("keys", "create", "prometheus", "--models", "--operator", "--ledger", ledger)
+    assert "; operator; never used" in made.out
+    assert run("keys", "list", "--ledger", ledger).out == made.out
 
 
 def test_a_limit_below_nothing_is_refused() -> None:

@@ -18,11 +18,9 @@ import pytest
 
 from architecture.source_tree import SRC
 from cli.command_line import Ran, run
-from ferrule.run.ledger.postgres_tables import DIALECT as POSTGRES
 from ferrule.run.ledger.sql import SqlLedger
-from ferrule.run.ledger.sqlite import DIALECT as SQLITE
 from run.ledger_databases import ANN, LEASE, Database, claim, postgres_cluster, postgres_database, sqlite_database
-from run.test_ledger_upgrade import WRITTEN
+from run.old_ledger import write_old_ledger
 from run.test_retention import SECRET, full_conversation
 
 NOW = time.time()
@@ -189,20 +187,13 @@ def test_check_finds_damage(database: Database, damage: str, named: str) -> None
 
 
 def test_migrate_raises_an_earlier_version_and_check_asks_for_it(database: Database) -> None:
-    is_postgres = database.where.startswith("postgresql:")
-    for text in (POSTGRES if is_postgres else SQLITE).schema(WRITTEN["tables"]):
-        database.execute(text, ())
-    for name, table in WRITTEN["rows"].items():
-        columns, marks = ", ".join(table["columns"]), ", ".join("?" for _ in table["columns"])
-        for row in table["rows"]:
-            values = [one["bytes"].encode() if isinstance(one, dict) else one for one in row]
-            database.execute(f"INSERT INTO {name} ({columns}) VALUES ({marks})", values)
+    write_old_ledger(database)
     before = check(database)
     assert (before.code, "ferrule ledger migrate" in before.out) == (1, True)
     # It has changed nothing.
     assert database.execute("SELECT version FROM ferrule_ledger", ()) == [(5,)]
     done = ledger("migrate", database)
-    assert (done.code, done.out.split(";")[0]) == (0, "version 5 is now version 6")
+    assert (done.code, done.out.split(";")[0]) == (0, "version 5 is now version 8")
     assert database.execute("SELECT COUNT(*) FROM ferrule_conversation WHERE opened_at = 0", ()) == [(0,)]
     assert check(database).code == 0
     assert ledger("migrate", database).code == 0

@@ -121,6 +121,14 @@ def test_mcp_servers_may_be_trusted_by_a_flag() -> None:
     assert layer_of(parse_config("--mcp-trusted"), str)["sources", "mcp_trusted"].value is True
 
 
+def test_tools_of_the_mcp_command_are_chosen_by_patterns() -> None:
+    flags = ["--mcp-allow", "get_*", "--mcp-allow", "put_*", "--mcp-deny", "*_secret", "--mcp-read-only", "get_*"]
+    given = layer_of(parse_config(*flags), str)
+    assert given["sources", "mcp_allow"].value == ["get_*", "put_*"]
+    assert given["sources", "mcp_deny"].value == ["*_secret"]
+    assert given["sources", "mcp_read_only"].value == ["get_*"]
+
+
 @pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize(
     "argv, expected",

@@ -9,21 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.cli.serve_sources import PinnedServers, PinsFile, functions_of, mcp_of, sources_of
+from ferrule.cli.pins_file import PinsFile
+from ferrule.cli.serve_sources import PinnedServers, functions_of, mcp_of, sources_of
 from ferrule.errors import DefinitionError
-from ferrule.server.config.config import Config, EngineConfig, SourcesConfig
+from ferrule.server.config.config import OpenApiConfig, SourcesConfig
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.functions import Functions
+from ferrule.sources.mcp.access import ToolAccess
 from ferrule.sources.mcp.config import Server, StdioTransport
 from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.mcp.servers import McpServers
+from ferrule.sources.openapi.source import OpenApi
 from sources.mcp_servers import PLAIN, tool
 
 TOOLS = 'from ferrule import tool\n\n\n@tool\ndef look() -> str:\n    """Looks."""\n    return "x"\n'
 
 
-def config(**sources: object) -> Config:
-    return Config(engines=(EngineConfig(name="e", use="fake:x"),), sources=SourcesConfig(**sources))  # type: ignore[arg-type]
+def settings(**sources: object) -> SourcesConfig:
+    return SourcesConfig(**sources)  # type: ignore[arg-type]
 
 
 def test_each_kind_of_source_is_made_and_none_is_reached(tmp_path: Path) -> None:
@@ -31,7 +34,7 @@ def test_each_kind_of_source_is_made_and_none_is_reached(tmp_path: Path) -> None
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x"}, "b": {"type": "pigeon"}}}))
     (tmp_path / "bus.key").write_text("0123456789abcdef0123456789abcdef\n")
     created = sources_of(
-        config(
+        settings(
             functions=(f"{tmp_path}/some_tools.py:look",),
             mcp_config=str(tmp_path / "mcp.json"),
             mcp_command="y",
@@ -46,14 +49,14 @@ def test_each_kind_of_source_is_made_and_none_is_reached(tmp_path: Path) -> None
     assert isinstance(servers, McpServers)
     assert [one.name for one in servers.config.servers] == ["a", "mcp"]
     assert len(servers.config.faults) == 1
-    assert sources_of(config()) == []
+    assert sources_of(settings()) == []
 
 
 def test_a_source_that_cannot_be_created_is_an_error_with_a_message(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"sources.functions: .* cannot be loaded"):
         functions_of(SourcesConfig(functions=("no_such_module_here:x",)))
     with pytest.raises(DefinitionError, match=r"cannot read sources\.nats_key_file"):
-        sources_of(config(nats="nats://127.0.0.1:1", nats_key_file=str(tmp_path / "none")))
+        sources_of(settings(nats="nats://127.0.0.1:1", nats_key_file=str(tmp_path / "none")))
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"mcp": {"command": "x"}}}))
     with pytest.raises(DefinitionError, match="has a server named 'mcp'"):
         mcp_of(SourcesConfig(mcp_config=str(tmp_path / "mcp.json"), mcp_command="y"))
@@ -135,7 +138,7 @@ def test_pins_that_cannot_be_read_or_written_are_never_taken_for_none(tmp_path: 
 
 def test_a_gateways_pins_come_from_its_configuration(tmp_path: Path) -> None:
     named = {"mcp_command": sys.executable, "mcp_args": (str(PLAIN), "[[]]"), "mcp_pins": str(tmp_path / "pins.json")}
-    (created,) = sources_of(config(**named))
+    (created,) = sources_of(settings(**named))
     assert isinstance(created, PinnedServers)
 
 
@@ -143,6 +146,29 @@ def test_a_gateways_pins_come_from_its_configuration(tmp_path: Path) -> None:
 def test_lists_are_read_again_every_half_minute_unless_the_configuration_says_otherwise(
     named: dict[str, float], seconds: float
 ) -> None:
-    (created,) = sources_of(config(mcp_command="x", **named))
+    (created,) = sources_of(settings(mcp_command="x", **named))
     assert isinstance(created, McpServers)
     assert [one.options.refresh for one in created._connections] == [seconds]  # pyright: ignore[reportPrivateUsage]
+
+
+def test_an_openapi_document_is_a_source_whose_key_comes_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = {"/a": {"get": {"operationId": "list"}}}
+    (tmp_path / "api.json").write_text(
+        json.dumps({"openapi": "3.1.0", "paths": paths, "servers": [{"url": "http://h/"}]})
+    )
+    document = OpenApiConfig(name="shop", document=str(tmp_path / "api.json"), key_env="SHOP_KEY")
+    with pytest.raises(DefinitionError, match=r"openapi\.shop: the environment variable SHOP_KEY is empty"):
+        sources_of(settings(), [document])
+    monkeypatch.setenv("SHOP_KEY", "s3cret")
+    (created,) = sources_of(settings(), [document])
+    assert isinstance(created, OpenApi)
+    assert list(created.operations) == ["shop_list"]
+    assert "s3cret" not in repr(created._key)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_server_of_a_command_has_the_patterns_of_the_settings() -> None:
+    named = settings(mcp_command="x", mcp_allow=("a",), mcp_deny=("b",), mcp_read_only=("c",))
+    (server,) = mcp_of(named).servers
+    assert server.access == ToolAccess(("a",), ("b",), ("c",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ferrule.run.conversation import ToolConversation
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import CallState
+from ferrule.run.ledger.trace import ChangedBy, PromptPrefix, TracedRequest
 
 ANN = CallContext(principal=Principal("ann", "acme"))
 CALLS = Reply.of(ToolCall.of("look", {"city": "Paris"}, id="a"), ToolCall.of("pay", {"amount": 3}, id="b"))
@@ -98,3 +100,24 @@ def test_a_bar_keeps_to_the_scale_whatever_the_clocks_say(
     span = Span("f", True, {"proposed": 0.0, "awaiting_approval": question, "started": began, end: ended})
     assert len(timeline.bar(span)) <= WIDTH
     assert timeline.bar(span).endswith("?") == (end == "unknown")
+
+
+def test_it_prints_what_was_read_of_each_prompt_of_a_trace_and_who_changed_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger.db")
+    change = PromptPrefix(ChangedBy.CLIENT, "the system message changed at byte 0", 0, 4096)
+    first = TracedRequest(
+        id="request_a", tenant="acme", principal="ann", at=1.0, api="x", history_key="k", prompt_tokens=900
+    )
+    second = replace(first, id="request_b", at=2.0, cached_tokens=100, earlier_keys=("k",), prompt_prefix=change)
+
+    async def story() -> None:
+        async with await open_ledger(path) as opened_ledger:
+            await opened_ledger.record_requests([first, second])
+
+    asyncio.run(story())
+    output = run("trace", "trace_a", "--ledger", path, "--tenant", "acme").out
+    assert "by the client: the system message changed at byte 0" in " ".join(output.split())
+    document = json.loads(run("trace", "trace_a", "--ledger", path, "--tenant", "acme", "--json").out)
+    assert [one["read_tokens"] for one in document["requests"]] == [900, 800]
+    assert [one["changed_by"] for one in document["requests"]] == ["", "client"]
+    assert run("trace", "trace_a", "--ledger", path).code == 1

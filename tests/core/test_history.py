@@ -116,6 +116,12 @@ def test_an_incomplete_call_stays_because_no_model_reads_it() -> None:
     assert readable_request(given_request) == (given_request, ())
 
 
+def test_a_signature_that_cannot_be_encoded_is_left_out_with_a_note() -> None:
+    for reasoning in (Reasoning("So.", "\ud800"), Reasoning("So.", "", "\ud800")):
+        result, notes = readable_request(request(reasoning))
+        assert (result.messages[0].parts, len(notes)) == ((Reasoning("So."),), 1)
+
+
 def test_many_repairs_are_counted_and_not_listed() -> None:
     calls = [ToolCall(f"c{at}", FunctionCall(f"t{at}", "{")) for at in range(100)]
     _, notes = readable_request(request(*calls))

@@ -30,6 +30,14 @@ DEFAULTS: dict[str, Any] = {
     "seed": None,
     "stop": (),
     "shows_wire": False,
+    "ignored": (),
+    "client_body": None,
+    "excluded_calls": (),
+    "engine_options": {},
+    "described_tools": frozenset(),
+    "tool_search": None,
+    "on_progress": None,
+    "on_prompt": None,
 }
 
 # The values that each generation parameter may have, with the edges of its range.

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import DefinitionError, JsonSchema, ToolDefinition
+from ferrule import DefinitionError, JsonSchema, TextGrammar, ToolDefinition
+from ferrule.core.json_text import digest
 
 WEATHER = (
     ToolDefinition.build("get_weather")
@@ -101,7 +102,46 @@ def test_a_tool_without_parameters_takes_an_empty_object() -> None:
 
 
 def test_every_field_has_another_value_to_be_tried() -> None:
-    assert set(OTHER_VALUES) == {field.name for field in fields(ToolDefinition) if field.compare}
+    custom = {"is_custom", "input_grammar"}
+    assert set(OTHER_VALUES) | custom == {field.name for field in fields(ToolDefinition) if field.compare}
+
+
+def test_the_fingerprint_of_a_custom_tool_changes_with_its_kind_and_its_grammar() -> None:
+    plain = ToolDefinition.custom("patch", "Patches")
+    function = replace(plain, is_custom=False)
+    word, number = (replace(plain, input_grammar=TextGrammar("regex", regex)) for regex in ("[a-z]+", "[0-9]+"))
+    lark = replace(plain, input_grammar=TextGrammar("lark", "[a-z]+"))
+    assert len({tool.fingerprint for tool in (plain, function, word, number, lark)}) == 5
+    assert len({plain, function, word, number, lark}) == 5
+
+
+def test_the_fingerprint_of_a_function_is_the_one_that_earlier_approvals_hold() -> None:
+    assert ToolDefinition("ping").fingerprint == digest(
+        ["ping", "", {"type": "object", "properties": {}}, [None, None, False]]
+    )
+
+
+def test_a_custom_tool_takes_one_required_text() -> None:
+    grammar = TextGrammar("lark", 'start: "a"+')
+    tool = ToolDefinition.custom("patch", "Patches", grammar, side_effects=True)
+    assert (tool.is_custom, tool.input_grammar, tool.side_effects) == (True, grammar, True)
+    assert tool.required == ("input",)
+    assert tool.properties == {"input": {"type": "string"}}
+    assert not ToolDefinition("ping").is_custom
+
+
+def test_a_grammar_on_a_function_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="custom"):
+        ToolDefinition("ping", input_grammar=TextGrammar("regex", "a"))
+    with pytest.raises(DefinitionError, match="exactly one text"):
+        ToolDefinition("ping", is_custom=True)
+
+
+@pytest.mark.parametrize("data", [{}, {"syntax": "ebnf", "definition": "a"}, {"syntax": "lark", "definition": " "}])
+def test_a_grammar_without_a_known_syntax_or_a_definition_is_refused(data: dict[str, str]) -> None:
+    with pytest.raises(DefinitionError) as refusal:
+        TextGrammar.from_json(data)
+    assert refusal.value.hint
 
 
 @pytest.mark.parametrize("field", OTHER_VALUES)

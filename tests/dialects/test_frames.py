@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialects.replies import receipts, through_json, values
+from ferrule import Media
 from ferrule.core.event import Usage
 from ferrule.dialects.frames.client_frames import CLIENT_FRAMES, AskFrame, ClientFrame, ConfirmFrame
 from ferrule.dialects.frames.codec import (
@@ -31,6 +32,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "frames.md").read_tex
 SECTION = re.compile(r"^### `(\w+)`\n(.*?)```json\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 
 objects = st.dictionaries(st.text(max_size=4), values, max_size=3)
+medias = st.builds(Media, st.sampled_from(["image", "audio", "file"]), data=st.binary(min_size=1, max_size=9))
 of_type: dict[str, st.SearchStrategy[Any]] = {
     "str": st.text(max_size=8),
     "int": st.integers(0, 10**9),
@@ -39,10 +41,12 @@ of_type: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "Any": values,
     "tuple[str, ...]": st.lists(st.text(max_size=4), max_size=3).map(tuple),
+    "tuple[str, ...] | None": st.none() | st.lists(st.text(max_size=4), max_size=3).map(tuple),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,
     "Receipt | None": st.none() | receipts,
-    "Usage | None": st.none() | st.builds(Usage, st.integers(0, 10**6), st.integers(0, 10**6)),
+    "tuple[Media, ...] | None": st.none() | st.lists(medias, max_size=2).map(tuple),
+    "Usage | None": st.none() | st.builds(Usage, *[st.integers(0, 10**6)] * 3),
 }
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from prometheus_client.parser import text_string_to_metric_families
 
+from ferrule.errors import FerruleError
 from ferrule.server.config.config import Config
 from ferrule.server.config.loader import parse_config
-from ferrule.server.observability.metrics import FAMILIES
+from ferrule.server.observability.metrics import FAMILIES, Counts, Family
+from ferrule.server.observability.metrics_api import render_page
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
@@ -40,8 +47,18 @@ def envoy() -> dict[str, Any]:
 
 
 def manifests(kind: str) -> dict[str, dict[str, Any]]:
-    documents = [one for one in yaml.safe_load_all(text("kubernetes.yaml")) if one["kind"] == kind]
+    """The manifests that kustomization.yaml lists, by name."""
+    documents = [
+        one
+        for resource in kustomization()["resources"]
+        for one in yaml.safe_load_all(text(f"kubernetes/{resource}"))
+        if one["kind"] == kind
+    ]
     return {one["metadata"]["name"]: one for one in documents}
+
+
+def kustomization() -> dict[str, Any]:
+    return yaml.safe_load(text("kubernetes/kustomization.yaml"))
 
 
 def gateway_pod() -> dict[str, Any]:
@@ -62,7 +79,7 @@ def load_config(toml: str) -> Config:
     return parse_config(toml, "ferrule.toml", environment(variables(toml))).config
 
 
-TOMLS = {"compose": text("ferrule.toml"), "kubernetes": manifests("ConfigMap")["ferrule"]["data"]["ferrule.toml"]}
+TOMLS = {"compose": text("ferrule.toml"), "kubernetes": text("kubernetes/ferrule.toml")}
 
 
 @pytest.mark.parametrize("where", TOMLS)
@@ -70,7 +87,10 @@ def test_the_configuration_is_one(where: str) -> None:
     config = load_config(TOMLS[where])
     assert [model.name for model in config.served_models] == ["qwen3-8b"]
     assert str(config.ledger).startswith("postgresql://")
-    assert {key.name: key.admin for key in config.keys} == {"app": False, "operator": True}
+    assert {key.name: (key.admin, key.operator) for key in config.keys} == {
+        "app": (False, False),
+        "operator": (True, True),
+    }
 
 
 def test_compose_sets_every_variable_that_the_configuration_reads_and_no_other() -> None:
@@ -78,7 +98,7 @@ def test_compose_sets_every_variable_that_the_configuration_reads_and_no_other()
 
 
 def test_kubernetes_says_how_to_make_a_secret_with_every_variable() -> None:
-    secret_names = set(re.findall(r"--from-literal=(\w+)=", text("kubernetes.yaml")))
+    secret_names = set(re.findall(r"--from-literal=(\w+)=", text("kubernetes/gateway.yaml")))
     assert secret_names == variables(TOMLS["kubernetes"])
     assert secret_names == set(re.findall(r"--from-literal=(\w+)=", (HOW_TO / "deploy.md").read_text(encoding="utf-8")))
 
@@ -117,13 +137,42 @@ def test_whatever_selects_pods_selects_some() -> None:
             assert selector.get("matchLabels", selector) in labels
     for one in manifests("Deployment").values():
         assert one["spec"]["selector"]["matchLabels"] == one["spec"]["template"]["metadata"]["labels"]
-    scaled = manifests("HorizontalPodAutoscaler")["gateway"]["spec"]["scaleTargetRef"]["name"]
-    assert scaled in manifests("Deployment")
+    scaler = manifests("HorizontalPodAutoscaler")["gateway"]["spec"]
+    assert scaler["scaleTargetRef"]["name"] in manifests("Deployment")
+    # The autoscaler keeps the number of pods: a Deployment that names one would reset it with each apply.
+    assert "replicas" not in manifests("Deployment")[scaler["scaleTargetRef"]["name"]]["spec"]
+
+
+def test_the_autoscaler_counts_streams_by_a_metric_that_there_is() -> None:
+    (metric,) = [
+        one["pods"] for one in manifests("HorizontalPodAutoscaler")["gateway"]["spec"]["metrics"] if "pods" in one
+    ]
+    assert FAMILIES[metric["metric"]["name"]].is_gauge
+    (rule,) = yaml.safe_load(text("kubernetes/prometheus-adapter.yaml"))["rules"]["custom"]
+    assert rule["seriesQuery"].startswith(metric["metric"]["name"] + "{")
+
+
+def test_pods_find_what_kustomize_makes_and_the_network_lets_through() -> None:
+    (generated,) = kustomization()["configMapGenerator"]
+    volumes = {one["name"]: one for one in gateway_pod()["volumes"]}
+    assert volumes["config"]["configMap"]["name"] == generated["name"]
+    assert generated["files"] == ["ferrule.toml"]
+    (image,) = kustomization()["images"]
+    assert gateway_pod()["containers"][0]["image"].split(":")[0] == image["name"]
+    assert image["newTag"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    policy = manifests("NetworkPolicy")["gateway"]["spec"]
+    out = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    config = load_config(TOMLS["kubernetes"])
+    used = {config.engines[0].use, str(config.sources.nats), environment(set())["LEDGER_DSN"]}
+    assert {int(re.findall(r":(\d+)", address)[-1]) for address in used} <= out
+    assert policy["ingress"][0]["ports"] == [{"port": gateway_pod()["containers"][0]["ports"][0]["name"]}]
 
 
 def test_a_deployment_waits_longer_than_a_gateway_drains() -> None:
     grace = compose()["services"]["gateway"]["stop_grace_period"]
     assert int(grace.removesuffix("s")) > load_config(TOMLS["compose"]).server.drain_seconds
+    (unit_seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", text("ferrule.service"), re.MULTILINE)
+    assert int(unit_seconds) > load_config(TOMLS["compose"]).server.drain_seconds
     pod = gateway_pod()
     before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
     drain = load_config(TOMLS["kubernetes"]).server.drain_seconds
@@ -191,12 +240,90 @@ def metric_names() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("page", ["deploy/grafana.json", "observe.md", "deploy.md"])
+METRIC = re.compile(r"\b(?:ferrule|gen_ai|mcp)_\w+")
+LABELS = {label for family in FAMILIES.values() for label in family.labels}
+EXPRESSIONS: dict[str, list[str]] = {
+    "dashboard": [
+        target["expr"] for panel in json.loads(text("grafana/ferrule.json"))["panels"] for target in panel["targets"]
+    ],
+    "alerts": [rule["expr"] for group in yaml.safe_load(text("alerts.yml"))["groups"] for rule in group["rules"]],
+}
+
+
+@pytest.mark.parametrize("page", ["observe.md", "deploy.md"])
 def test_every_metric_that_a_page_names_is_there(page: str) -> None:
     text_of_page = (HOW_TO / page).read_text(encoding="utf-8")
-    named = set(re.findall(r"\bferrule_\w+", text_of_page))
-    assert named
+    named = set(METRIC.findall(text_of_page)) - LABELS
     assert named <= metric_names() | set(FAMILIES)
+
+
+@pytest.mark.parametrize("file", EXPRESSIONS)
+def test_every_metric_and_label_of_an_expression_is_exposed(file: str) -> None:
+    for expression in EXPRESSIONS[file]:
+        named = set(METRIC.findall(expression)) - LABELS
+        assert named <= metric_names(), expression
+        allowed = {label for name in named for label in _family(name).labels} | {"le", "job", "instance"}
+        compared = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", expression))
+        grouped = re.findall(r"\b(?:by|ignoring|on)\s*\(([^)]*)\)", expression)
+        assert compared | {label.strip() for group in grouped for label in group.split(",")} <= allowed, expression
+
+
+def test_the_error_rate_counts_codes_that_errors_have() -> None:
+    codes = {one.code for one in _subclasses(FerruleError)}
+    (expression,) = [one for one in EXPRESSIONS["alerts"] if "outcome=~" in one]
+    (pattern,) = set(re.findall(r'outcome=~"([^"]+)"', expression))
+    for alternative in pattern.split("|"):
+        assert any(re.fullmatch(alternative, code) for code in codes), alternative
+    for fault_of_the_caller in ("bad_request", "unauthenticated", "too_many_requests", "request_too_large", "draining"):
+        assert not re.fullmatch(pattern, fault_of_the_caller)
+
+
+def test_a_running_gateway_exposes_what_the_families_say() -> None:
+    counts = Counts()
+    for name, family in FAMILIES.items():
+        labels = ["x"] * len(family.labels)
+        if family.bounds:
+            counts.observe(name, 1.0, *labels)
+        else:
+            counts.add(name, *labels)
+    exposed = {
+        sample.name
+        for family in text_string_to_metric_families(render_page(counts).decode())
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    assert exposed == metric_names()
+
+
+def test_compose_mounts_what_prometheus_and_grafana_read() -> None:
+    services = compose()["services"]
+    mounts = {
+        target: source
+        for service in ("prometheus", "grafana")
+        for source, target, *_ in (volume.split(":") for volume in services[service]["volumes"])
+    }
+    assert all((DEPLOY / source).is_file() for source in mounts.values() if source.startswith("."))
+    assert mounts[yaml.safe_load(text("prometheus.yml"))["rule_files"][0]] == "./alerts.yml"
+    (provider,) = yaml.safe_load(text("grafana/dashboards.yaml"))["providers"]
+    assert f"{provider['options']['path']}/ferrule.json" in mounts
+    (datasource,) = yaml.safe_load(text("grafana/datasources.yaml"))["datasources"]
+    assert datasource["url"].removeprefix("http://").split(":")[0] in services
+    assert datasource["uid"] == "prometheus"
+    (destination,) = datasource["jsonData"]["exemplarTraceIdDestinations"]
+    assert destination["name"] == "trace_id"
+    assert destination["url"].strip("${}") in services["grafana"]["environment"]
+    assert "--enable-feature=exemplar-storage" in services["prometheus"]["command"]
+
+
+def _family(metric: str) -> Family:
+    """The family of a sample's name."""
+    return next(FAMILIES[one] for one in (metric, re.sub("_(total|bucket|sum|count)$", "", metric)) if one in FAMILIES)
+
+
+def _subclasses(error: type[FerruleError]) -> Iterator[type[FerruleError]]:
+    yield error
+    for one in error.__subclasses__():
+        yield from _subclasses(one)
 
 
 def test_the_table_of_metrics_is_made_from_the_families() -> None:
@@ -216,10 +343,19 @@ def test_what_the_image_is_built_from_is_in_the_repository() -> None:
     build = compose()["services"]["gateway"]["build"]
     assert (DEPLOY / build["context"]).resolve() == ROOT
     assert (ROOT / build["dockerfile"]).is_file()
-    extras = re.search(r'"\.\[([\w,]+)\]"', text("Dockerfile"))
-    assert extras is not None
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert all(re.search(rf"^{extra} = ", project, re.MULTILINE) for extra in extras.group(1).split(","))
+
+
+def test_the_locks_have_every_package_of_the_image_in_a_version_that_is_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (names,) = re.findall(r"^extras=\((.+)\)$", (ROOT / "scripts" / "image-lock").read_text(), re.MULTILINE)
+    extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
+    needed = [*project["project"]["dependencies"], *(one for name in names.split() for one in extras[name])]
+    for lock, requirements in (("requirements.lock", needed), ("build.lock", project["build-system"]["requires"])):
+        locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", text(lock), re.MULTILINE))
+        for requirement in map(Requirement, requirements):
+            assert requirement.specifier.contains(locked[requirement.name]), f"{requirement}: run scripts/image-lock"
+        assert len(re.findall(r"^[\w.-]+==", text(lock), re.MULTILINE)) == len(locked)
+        assert "http" not in "".join(re.findall(r"^ *--(?!hash).*", text(lock), re.MULTILINE))
 
 
 def test_the_gateway_of_every_file_runs_without_rights() -> None:

@@ -27,6 +27,7 @@ _SAMPLES: list[dict[str, Any]] = [
     *({"value": value, "unit": "m"} for value in _VALUES),
     *({name: "a long enough text"} for name in ("text", "city")),
     {"mood": "good", "score": 1},
+    {"city": "Rome"},
 ]
 
 
@@ -63,6 +64,11 @@ class Endpoint:
         if self.key and key != f"Bearer {self.key}":
             return 401
         if "max_tokens" in body and "new limit" in self.faults:
+            return 400
+        if body.get("tools") and "refuses tools" in self.faults:
+            return 400
+        if body.get("tools") and body.get("tool_choice", "auto") == "auto" and "refuses auto" in self.faults:
+            # As vLLM does without --enable-auto-tool-choice.
             return 400
         if isinstance(body.get("tool_choice"), dict) and "no objects" in self.faults:
             return 422

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from engines.providers import QUICK, CannedResponse, generate, json_response, sse, stream_events
+from engines.providers import (
+    QUICK,
+    CannedResponse,
+    ReceivedRequest,
+    generate,
+    json_response,
+    provider,
+    sse,
+    stream_events,
+)
 from engines.tools import TAGS, WEATHER, make_request
 from ferrule import DefinitionError, FinishReason, ReasoningDelta, TextDelta, ToolChoice, Usage
 from ferrule.core.call import How
+from ferrule.dialects.anthropic.passthrough import BETA
+from ferrule.dialects.anthropic.request_decoder import read_request
 from ferrule.engines.anthropic import anthropic
 from ferrule.engines.chat.engine import ChatEngine
 from ferrule.errors import EngineError, UnsupportedError
@@ -147,3 +159,36 @@ def test_anthropic_itself_needs_a_key_and_another_server_is_not_sent_it(monkeypa
 def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(DefinitionError, match="2020"):
         anthropic("m", key="k", version="2020-01-01")
+
+
+def test_a_clients_own_body_goes_on_with_the_betas_that_it_needs() -> None:
+    tools = [
+        {"name": "get_weather", "input_schema": WEATHER.parameters, "eager_input_streaming": True},
+        {"name": "later", "input_schema": {"type": "object"}, "defer_loading": True},
+    ]
+    thought = [{"type": "thinking", "thinking": "So.", "signature": "c2ln"}, {"type": "text", "text": "Hi"}]
+    messages = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": thought},
+        {"role": "user", "content": [{"type": "text", "text": "Paris?", "cache_control": {"type": "ephemeral"}}]},
+    ]
+    body = {"model": "x", "max_tokens": 9, "messages": messages, "tools": tools, "thinking": {"type": "adaptive"}}
+    request = read_request(body)
+    assert request.client_body is not None
+    request = replace(request, client_body=replace(request.client_body, headers={BETA: "a,b"}))
+    reply, (sent,) = generate(engine_factory(), [tool_use_response(GOOD)], request)
+    assert reply.calls[0].name == "get_weather"
+    assert sent.headers[BETA] == "a,b"
+    assert sent.body == {**body, "model": "m", "stream": True}
+
+
+def test_the_provider_counts_the_tokens_of_what_is_read() -> None:
+    request = replace(make_request(), temperature=0.5)
+
+    async def work() -> tuple[int, ReceivedRequest]:
+        async with provider(json_response({"input_tokens": 12})) as server, engine_factory()(server.url) as engine:
+            return await engine.count_tokens(request), server.requests[0]
+
+    count, sent = asyncio.run(work())
+    assert (count, sent.path) == (12, "/v1/messages/count_tokens")
+    assert sent.body.keys() == {"model", "messages", "tools"}

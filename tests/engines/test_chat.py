@@ -30,6 +30,7 @@ from ferrule import (
     ChatMessage,
     Finish,
     FinishReason,
+    FunctionCall,
     SchemaError,
     TextDelta,
     ToolCallRequest,
@@ -480,3 +481,36 @@ def test_what_the_model_cannot_mend_stays_the_text_that_it_was() -> None:
     text = f'Sure.\n```json\n{{"name": "get_weather", "arguments": {BAD}}}\n```'
     reply, _ = generate(engine_factory(), [text_response(text), repair_response(BAD)], make_request())
     assert (reply.calls, reply.incomplete, reply.text) == ((), (), text)
+
+
+REPEATED = repair_response(GOOD)
+
+
+@pytest.mark.parametrize(
+    "answer, calls",
+    [
+        (repair_response("{}", "ping"), ["ping"]),
+        (chat_completion({"content": "I stop here."}, "stop"), []),
+        (REPEATED, []),
+    ],
+    ids=["another tool", "a text", "the same again"],
+)
+def test_a_call_that_is_excluded_is_withdrawn_and_another_tool_or_a_text_may_replace_it(
+    answer: CannedResponse, calls: list[str]
+) -> None:
+    request = replace(
+        make_request(tools=(WEATHER, PING)), excluded_calls=(FunctionCall("get_weather", '{"days":2,"city":"Paris"}'),)
+    )
+    answers = [call_response('{"city": "Paris", ', '"days": 2}'), answer]
+    reply, requests = generate(engine_factory(honours=("auto", "none")), answers, request)
+    assert [one.name for one in reply.calls if one.complete] == calls
+    assert [one["function"]["name"] for one in requests[1].body["tools"]] == ["ping"]
+    assert "again and again" in str(requests[1].body["messages"][-1])
+    assert reply.text == ("" if calls or answer is REPEATED else "I stop here.")
+    assert answer is REPEATED or all(one.name != "get_weather" for one in reply.calls if one.complete)
+
+
+def test_another_call_of_a_tool_with_an_excluded_call_passes() -> None:
+    request = replace(make_request(), excluded_calls=(FunctionCall("get_weather", '{"city":"Rome","days":2}'),))
+    reply, _ = generate(engine_factory(), [call_response(GOOD)], request)
+    assert [one.function.arguments for one in reply.calls] == [GOOD]

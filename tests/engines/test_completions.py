@@ -30,6 +30,18 @@ def test_llama_cpp_reports_tokens_in_verbose_responses() -> None:
     assert decoder.end == CompletionEnd(False, matched_stop='"')
 
 
+def test_a_report_of_progress_is_no_token() -> None:
+    """llama.cpp adds an empty text and a token 0. Skipping counted that token, and models then chose otherwise."""
+    reports: list[None] = []
+    decoder = CompletionDecoder(lambda: reports.append(None))
+    verbose = {"content": "", "tokens": [0], "tokens_predicted": 0}
+    for processed in (0, 512, 512, 700):
+        progress = {"total": 700, "cache": 0, "processed": processed, "time_ms": 1}
+        assert decoder.decode({"choices": [choice("")], "__verbose": verbose, "prompt_progress": progress}) == []
+    assert len(reports) == 3
+    assert decoder.end is None
+
+
 def test_a_server_that_reports_no_tokens_gives_only_text() -> None:
     assert CompletionDecoder().decode({"choices": [choice("Par")]}) == [Piece("Par")]
 

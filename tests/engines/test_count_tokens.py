@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.providers import CannedResponse, generate, json_response, sse
+from engines.providers import CannedResponse, ReceivedRequest, generate, json_response, provider, sse
 from engines.tools import make_request
 from ferrule import ChatMessage, ToolCallRequest
+from ferrule.core.media import Media, MediaKind
+from ferrule.core.message import Role, Text
+from ferrule.engines.chat.engine import ChatOptions
 from ferrule.engines.fake import FakeEngine, FakeGenerator
 from ferrule.engines.generator import CompletionRequest, ModelFacts
 from ferrule.engines.llama_server import llama_server
+from ferrule.engines.openai import openai
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
-from ferrule.errors import DefinitionError, UnsupportedError
+from ferrule.errors import DefinitionError, EngineRequestError, UnsupportedError
 
 HELLO = ToolCallRequest(messages=(ChatMessage.user("Hello."),))
 
@@ -127,3 +131,67 @@ def test_llama_server_counts_special_tokens_as_special() -> None:
     tokenize_request = [request_sent for request_sent in requests if request_sent.path == "/tokenize"][-1]
     assert tokenize_request.body["parse_special"] is True
     assert requests[-1].body["max_tokens"] == 150
+
+
+def count_of(
+    request: ToolCallRequest, *answers: CannedResponse, api: str = "chat"
+) -> tuple[int, list[ReceivedRequest]]:
+    """What a server with OpenAI's API counts, and what it was asked."""
+
+    async def scenario() -> tuple[int, list[ReceivedRequest]]:
+        async with provider(*answers) as server, openai("m", url=f"{server.url}/v1", api=api) as engine:
+            return await engine.count_tokens(request), server.requests
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_a_chat_engine_on_llama_server_counts_the_prompt_as_the_server_renders_it(api: str) -> None:
+    answers = (json_response({"prompt": "<|im_start|>Hello."}), json_response({"tokens": [1, 2, 3]}))
+    count, requests = count_of(make_request("Hello."), *answers, api=api)
+    assert count == 3
+    assert [one.path for one in requests] == ["/apply-template", "/tokenize"]
+    assert requests[0].body["messages"] == [{"role": "user", "content": "Hello."}]
+    assert [one["function"]["name"] for one in requests[0].body["tools"]] == ["get_weather"]
+    assert requests[1].body == {"content": "<|im_start|>Hello.", "add_special": True, "parse_special": True}
+
+
+def test_a_chat_engine_on_vllm_counts_the_messages() -> None:
+    count, requests = count_of(make_request("Hello."), MISSING, json_response({"count": 17, "max_model_len": 99}))
+    assert count == 17
+    assert requests[1].path == "/tokenize"
+    assert (requests[1].body["model"], requests[1].body["add_generation_prompt"]) == ("m", True)
+    assert requests[1].body["messages"][0]["content"] == "Hello."
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [(MISSING, MISSING), (MISSING, json_response({"tokens": 5})), (json_response({"prompt": "Hi."}), MISSING)],
+)
+def test_a_server_that_cannot_count_is_refused_and_never_guessed(answers: tuple[CannedResponse, ...]) -> None:
+    with pytest.raises(UnsupportedError, match="does not count tokens"):
+        count_of(HELLO, *answers)
+
+
+def test_a_conversation_that_the_server_refuses_is_not_called_uncountable() -> None:
+    refused = CannedResponse((b'{"error": {"message": "roles must alternate"}}',), status=400)
+    with pytest.raises(EngineRequestError):
+        count_of(HELLO, refused)
+
+
+def test_images_are_not_counted_as_text() -> None:
+    image = Media(MediaKind.IMAGE, "image/png", data="AAAA")
+    request = ToolCallRequest(messages=(ChatMessage(Role.USER, (Text("What is it?"), image)),))
+
+    async def scenario() -> None:
+        options = ChatOptions(media=["image"])
+        async with provider() as server, openai("m", options, url=f"{server.url}/v1") as engine:
+            await engine.count_tokens(request)
+
+    with pytest.raises(UnsupportedError, match="not of images"):
+        asyncio.run(scenario())
+
+
+def test_openai_itself_is_not_asked() -> None:
+    with pytest.raises(UnsupportedError, match="does not count tokens"):
+        asyncio.run(openai("m", key="k").count_tokens(HELLO))

@@ -98,6 +98,25 @@ def test_what_the_endpoint_refuses_is_reported_as_refused_with_its_message() -> 
     assert honoured_choices(profile) == {"auto", "none", "required"}
 
 
+def test_a_server_that_refuses_every_tool_has_a_finding_for_it_and_honours_nothing_of_tools() -> None:
+    profile = examine_endpoint(Endpoint(frozenset({"refuses tools"})))
+    verdicts = {finding.name: finding.verdict for finding in profile.findings}
+    assert verdicts["tools accepted"] is REFUSED
+    assert verdicts["bad schema refused"] is UNKNOWN
+    assert honoured_choices(profile) == {"auto"}
+    honoured = {name for name, verdict in verdicts.items() if verdict is Verdict.HONOURED}
+    assert honoured == {"stream: usage", "answer schema"}
+
+
+def test_a_server_that_refuses_auto_is_examined_for_the_choices_that_it_takes() -> None:
+    profile = examine_endpoint(Endpoint(frozenset({"refuses auto"})))
+    findings = {finding.name: finding for finding in profile.findings}
+    assert findings["tools accepted"].verdict is REFUSED
+    assert findings["bad schema refused"].verdict is Verdict.HONOURED
+    assert findings["required"].verdict is UNKNOWN
+    assert "the request without it is refused: 400" in findings["required"].evidence
+
+
 def test_a_choice_that_text_can_delay_is_partly_honoured() -> None:
     profile = examine_endpoint(Endpoint(frozenset({"text before the call"})))
     assert not_honoured(profile) == {"required": Verdict.PARTLY}

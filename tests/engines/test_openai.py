@@ -143,3 +143,11 @@ def test_required_is_not_sent_to_a_server_that_ignores_it(tmp_path: Path, monkey
     save_profile(Profile(url, "m", "2026-01-31", (Finding("required", Verdict.IGNORED, "prose"),)))
     with pytest.raises(UnsupportedError, match="required"):
         openai("m", url=url).generate(make_request(choice=ToolChoice.required()))
+
+
+def test_receipts_name_what_the_client_asked_for_and_what_the_api_lacks() -> None:
+    last = {"type": "response.completed", "response": _response(GOOD)}
+    request = replace(make_request(), seed=1, ignored=("logprobs",))
+    reply, _ = generate(engine_factory(api="responses"), [sse(last, is_named=True)], request)
+    assert reply.calls[0].receipt is not None
+    assert "ignored: logprobs, seed" in reply.calls[0].receipt.notes

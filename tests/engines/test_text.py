@@ -52,6 +52,12 @@ def test_a_call_has_a_receipt_that_says_how_it_was_constrained() -> None:
     assert reply.finish is FinishReason.TOOL_CALLS
 
 
+def test_a_receipt_names_what_the_client_asked_for_and_nobody_carries_out() -> None:
+    reply = make_engine(PARIS)[0].generate(replace(make_request(), ignored=("logit_bias",)))
+    assert reply.calls[0].receipt is not None
+    assert "ignored: logit_bias" in reply.calls[0].receipt.notes
+
+
 @given(st.integers(1, 40))
 def test_the_size_of_the_pieces_does_not_change_the_reply(size: int) -> None:
     text = f"One moment.\n{PARIS}\n{PARIS}"

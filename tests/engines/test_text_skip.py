@@ -53,7 +53,9 @@ class MindedGenerator(FakeGenerator):
                 if len(self.requests) == self.breaks_at:
                     raise EngineError("the engine went away")
                 is_counted = self.counts and isinstance(piece, CompletionEnd)
-                yield replace(piece, prompt_tokens=len(request.prompt)) if is_counted else piece
+                # The last token is always read again.
+                read = {"prompt_tokens": len(request.prompt), "cached_tokens": len(request.prompt) - 1}
+                yield replace(piece, **read) if is_counted else piece
         finally:
             self.running -= 1
 
@@ -150,6 +152,14 @@ def test_what_is_appended_does_not_count_as_prompt() -> None:
 
     skipped, whole = asyncio.run(prompts())
     assert skipped == whole > 0
+
+
+def test_no_more_than_the_prompt_is_said_to_come_from_the_cache() -> None:
+    # The backend was asked the same before: what is appended is in its cache as well.
+    engine, _ = make_engine(PARIS, counts=True)
+    usage = engine.generate(REQUEST).usage
+    assert usage is not None
+    assert usage.cached_tokens == usage.prompt_tokens > 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ferrule import ChatMessage, ToolCallRequest, ToolDefinition
 from ferrule.engines.http import Deadlines
 from ferrule.engines.openai import openai
 from ferrule.errors import EngineError
-from lab.agents.__main__ import Run, is_worse, table_of
+from lab.agents.fault_runs import Run, is_worse, table_of
 from lab.agents.faulty_upstream import FAULTS, NO_FAULT, RIGHT, TEXT, WRONG, faulty_upstream
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}

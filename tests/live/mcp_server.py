@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 server = MCPServer("misbehaving")
 READS = ToolAnnotations(read_only_hint=True)
+CHART = b"\x89PNG\r\n\x1a\n of a resource"
 begun: list[str] = []
 cancelled: list[str] = []
 
@@ -99,6 +100,12 @@ def die() -> str:
 def key(ctx: Context) -> str:
     """The idempotency key that came with the call."""
     return str((ctx.request_context.meta or {}).get("ferrule.dev/idempotency-key"))
+
+
+@server.resource("chart://sales/one", mime_type="image/png")
+def chart() -> bytes:
+    """A picture as a resource."""
+    return CHART
 
 
 def _ask() -> Elicit[Name]:

@@ -56,7 +56,7 @@ def test_the_page_is_right(tmp_path: Path) -> None:
         ran = ferrule("caller.py", place=tmp_path, server=server)
         assert ran.returncode == 0, ran.stderr
         assert "['brew', 'order']" in ran.stdout
-        assert "total=2, message='brewing')" in ran.stdout
+        assert "total=2, message='brewing', approval='')" in ran.stdout
         assert "Answered(content='2 cups of coffee'" in ran.stdout
         listed = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
         assert "kitchen.brew@1.0" in listed.stdout

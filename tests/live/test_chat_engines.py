@@ -157,3 +157,16 @@ def test_leaving_the_stream_early_frees_the_server(url: str) -> None:
             assert len(reply.calls) == 1
 
     asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_count_tokens_is_what_the_answer_says_that_its_prompt_had(url: str) -> None:
+    request = ToolCallRequest(messages=(ChatMessage.user("What is two and three?"),), tools=(ADD,), max_tokens=1)
+
+    async def story() -> tuple[int, int]:
+        async with openai("smol", url=f"{url}/v1") as engine:
+            reply = await engine.generate_with_tools(request)
+            assert reply.usage is not None
+            return await engine.count_tokens(request), reply.usage.prompt_tokens
+
+    counted, read = asyncio.run(story())
+    assert counted == read > 50

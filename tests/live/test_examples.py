@@ -14,7 +14,7 @@ import pytest
 from ferrule.sources.mcp.config import StdioTransport
 from lab.bus_server import nats_server
 from lab.gateway_process import SMOL, gateway_url
-from lab.servers import MODEL
+from lab.servers import MODEL, QWEN
 from live.mcp_world import filesystem
 
 pytestmark = pytest.mark.live
@@ -109,6 +109,51 @@ def test_mcp_filesystem(tmp_path: Path) -> None:
     assert "approval needed: files_write_file" in printed
     assert 'calls: files_read_text_file {"path": "' in printed
     assert "milk, bread, apples" in printed
+
+
+def test_http_api() -> None:
+    printed = run_command("http_api.py", answer="y\n")
+    assert "the shop gets: GET /orders/" in printed
+    assert "run cancel_order {'id': " in printed
+    assert "the shop gets: DELETE /orders/" in printed
+
+
+@pytest.mark.parametrize("answer, sent", [("y\n", 1), ("n\n", 0)])
+def test_mail_assistant(answer: str, sent: int) -> None:
+    printed = run_command("mail_assistant.py", answer=answer)
+    assert "send it? [y/n]" in printed
+    assert f"\n{sent} sent: [" in printed
+
+
+def test_database_question() -> None:
+    printed = run_command("database_question.py", "--engine", f"llama:{QWEN}")
+    assert "\nquery: SELECT " in printed
+    assert "\nmodel: " in printed
+    assert printed.count("\nrefused: ") == 3
+
+
+def test_file_editor() -> None:
+    printed = run_command("file_editor.py", "--engine", f"llama:{QWEN}", answer="y\n")
+    assert "change 'greet.py'? [y/n]" in printed
+    assert 'return "Good morning, " + name' in printed
+
+
+def test_the_file_editor_does_not_leave_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside.txt").write_text("secret")
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside.txt")
+    for name in ("../outside.txt", "link", str(tmp_path / "outside.txt")):
+        program = f"from pathlib import Path; from file_editor import path_in; path_in(Path(), {name!r})"
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path / "inside",
+            env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert f"ToolError: {name!r} is outside of the folder" in done.stderr
 
 
 def test_bus() -> None:

@@ -24,4 +24,5 @@ def test_a_turn_with_its_own_tool_is_called_with_arguments_that_fit_and_goes_on_
 def test_a_prompt_that_does_not_fit_the_model_is_refused_in_words_that_it_shows() -> None:
     (run,) = run_results(1, ["--max-turns", "1"])
     assert {*run["statuses"]} == {400}
-    assert "together may have only 4096" in run["said"]
+    assert "Prompt is too long" in run["said"]
+    assert "limit 4096" in run["said"]

@@ -127,7 +127,7 @@ class Reader:
         async with asking as answer:
             assert answer.status == 200, await answer.text()
             async for line in answer.content:
-                if line.startswith(b"data: "):
+                if line.startswith(b"data: {"):
                     event = json.loads(line.removeprefix(b"data: "))
                     # The very next one: neither lost nor told again.
                     assert event["sequence_number"] == len(self.events)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,9 +15,10 @@ import pytest
 
 from ferrule import ChatMessage, EngineError, ToolCallRequest, load_engine
 from ferrule.engines.llama import LlamaGenerator, facts_of_file
+from lab.paths import ROOT
 from lab.servers import MODEL
 from live.model import generator, smol
-from waiting import eventually
+from waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -64,3 +67,23 @@ def test_a_closed_engine_frees_its_model_at_once_and_refuses_requests(tmp_path: 
     eventually(lambda: not is_mapped())
     with pytest.raises(EngineError, match="closed"):
         engine.ask_sync("Hello!", max_tokens=2)
+
+
+_OPENED_AND_CLOSED = """
+import asyncio
+from ferrule.engines.llama import LlamaGenerator
+from lab.servers import MODEL
+
+async def open_and_close():
+    for _ in range(8):
+        await LlamaGenerator(MODEL, 1, 1, 512).close()
+
+asyncio.run(open_and_close())
+"""
+
+
+def test_an_engine_that_is_closed_before_its_first_request_is_closed() -> None:
+    """The library's server waited for ever for a thread that had not begun: in a process of its own, as it blocks."""
+    subprocess.run(
+        [sys.executable, "-c", _OPENED_AND_CLOSED], check=True, cwd=ROOT, timeout=PATIENCE, stderr=subprocess.DEVNULL
+    )

@@ -132,12 +132,14 @@ def test_what_a_server_asks_is_answered_in_both_eras_and_declined_by_default() -
     asyncio.run(story())
 
 
-def test_images_and_resources_are_described_and_structure_comes_first() -> None:
+def test_images_are_media_and_structure_comes_first() -> None:
     async def story() -> None:
         async with open_servers(everything()) as source:
-            picture = await answer(source, "every_get-tiny-image")
-            assert [part["type"] for part in picture] == ["text", "image", "text"]
-            assert len(json.dumps(picture)) < 1_000
+            picture = await call_tool(source, "every_get-tiny-image")
+            assert isinstance(picture, Answered)
+            assert len(json.dumps(picture.content)) < 1_000
+            assert [one.media_type for one in picture.media] == ["image/png"]
+            assert picture.media[0].content.startswith(b"\x89PNG")
             weather = await answer(source, "every_get-structured-content", location="New York")
             assert set(weather) == {"temperature", "conditions", "humidity"}
             wrong = await call_tool(source, "every_echo")

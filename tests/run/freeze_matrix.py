@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from ferrule.errors import FerruleError
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.postgres import PostgresLedger
+from ferrule.run.ledger.sqlite import SqliteLedger
 from run.kill_matrix import Kill, Watch, fork, point_of, points, run_conversation
 from run.watched_ledger import Executed, watch
 
@@ -30,15 +32,38 @@ GAVE_UP = 3
 """The exit code of a process that woke and was told that it no longer owns the conversation."""
 
 
+_THREAD = "ferrule-ledger"
+_file_threads: list[ThreadPoolExecutor] = []
+"""The threads of the ledgers in files that this process has open."""
+
+
 def stop_after_statements(ledger: Ledger, stop: Kill) -> None:
     """Stop after each statement and step. SQLite locks its file for a transaction of several: not inside those."""
     is_server = isinstance(ledger, PostgresLedger)
+    if isinstance(ledger, SqliteLedger):
+        _file_threads.append(ledger._thread)  # pyright: ignore[reportPrivateUsage]
 
     def executed(one: Executed) -> None:
         if is_server or not one.is_atomic:
             stop(point_of(one))
 
     watch(ledger, executed, lambda name, number: stop(f"{number} {name}: returned"))
+
+
+def stop_here() -> None:
+    """Stop this process: by this thread, because a signal to the process may reach another one first."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
+def stop_between_transactions() -> None:
+    """Stop this process while no transaction of several statements is open in a file.
+
+    The index of words is written behind, in the ledger's thread. What that thread runs is between two transactions.
+    """
+    if _file_threads and not threading.current_thread().name.startswith(_THREAD):
+        _file_threads[-1].submit(stop_here).result()
+    else:
+        stop_here()
 
 
 def chosen(found: list[str]) -> list[str]:
@@ -75,8 +100,7 @@ def freeze(address: str, limit: str, folder: Path, point: str, name: str, watch:
 
     def stop(here: str) -> None:
         if here == point:
-            # To this thread: one to the process may reach another thread first, and this one would run on a little.
-            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+            stop_between_transactions()
 
     def victim() -> None:
         try:

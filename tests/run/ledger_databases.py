@@ -98,18 +98,7 @@ def fresh_name() -> str:
 
 
 def sqlite_database(folder: Path, name: str = "ledger.db") -> Database:
-    import sqlite3
-
-    path = folder / name
-
-    def execute(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(path, isolation_level=None)
-        try:
-            return connection.execute(text, tuple(values)).fetchall()
-        finally:
-            connection.close()
-
-    return Database(str(path), execute)
+    return database_at(str(folder / name))
 
 
 def postgres_database(cluster: Path) -> Database:
@@ -118,14 +107,27 @@ def postgres_database(cluster: Path) -> Database:
     dsn = f"postgresql://postgres@/postgres?host={cluster}"
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {schema}".encode())
-    where = f"{dsn}&options=-csearch_path%3D{schema}"
+    return database_at(f"{dsn}&options=-csearch_path%3D{schema}")
 
-    def execute(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with psycopg.connect(where, autocommit=True) as connection:
+
+def database_at(address: str) -> Database:
+    """A database that there is, or a file that SQLite makes."""
+
+    def execute_in_sqlite(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        import sqlite3
+
+        connection = sqlite3.connect(address, isolation_level=None)
+        try:
+            return connection.execute(text, tuple(values)).fetchall()
+        finally:
+            connection.close()
+
+    def execute_in_postgres(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with psycopg.connect(address, autocommit=True) as connection:
             cursor = connection.execute(text.replace("?", "%s").encode(), tuple(values))
             return cursor.fetchall() if cursor.description else []
 
-    return Database(where, execute)
+    return Database(address, execute_in_postgres if address.startswith("postgresql:") else execute_in_sqlite)
 
 
 def sharded_database(first: Database, second: Database) -> Database:

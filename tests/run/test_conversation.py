@@ -171,3 +171,27 @@ def test_what_is_no_engine_is_refused() -> None:
     with pytest.raises(DefinitionError) as refusal:
         ToolConversation(None)  # pyright: ignore[reportArgumentType]
     assert "load_engine" in refusal.value.hint
+
+
+ASK = ToolDefinition.build("ask").done()
+ASKED = ToolCall.of("ask", {}, id="c2")
+
+
+def test_calls_of_client_tools_end_the_turn_after_the_functions_and_their_results_continue_it() -> None:
+    engine = FakeEngine([Reply.of(CALL, ASKED), Reply.of("five, and yes")])
+    talk = ToolConversation(engine, [add], client_tools=[ASK])
+    turn = talk.send_message_sync("2 and 3?")
+    assert (turn.calls, turn.state) == ((ASKED,), State.DONE)
+    assert [tool.name for tool in engine.requests[0].tools] == ["add", "ask"]
+    with pytest.raises(DefinitionError, match="no results yet"):
+        talk.send_message_sync("and now?")
+    with pytest.raises(DefinitionError, match="do not match"):
+        talk.submit_tool_results_sync([ToolResult("c1", "add", 5)])
+    assert talk.submit_tool_results_sync([ToolResult("c2", "ask", "yes")]).text == "five, and yes"
+    results = [result.tool_call_id for message in engine.requests[-1].messages for result in message.results]
+    assert results == ["c1", "c2"]
+
+
+def test_client_tools_need_tools_that_run_automatically() -> None:
+    with pytest.raises(DefinitionError, match="client_tools need"):
+        ToolConversation(FakeEngine([]), [ADD], client_tools=[ASK])

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from ferrule import DefinitionError, Event, Reply, ToolCall, ToolCallRequest, ToolDefinition, tool
+from ferrule import (
+    ChatMessage,
+    DefinitionError,
+    Event,
+    Reply,
+    Role,
+    ToolCall,
+    ToolCallRequest,
+    ToolDefinition,
+    ToolResult,
+    tool,
+)
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
@@ -254,3 +265,33 @@ def test_the_outcome_of_an_effect_is_reported_even_if_its_tool_was_removed(datab
         return str(bare.messages[-2].results[0].content)
 
     assert database.run(scenario) == "post {'text': 'hello'}"
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_a_round_with_a_callers_call_waits_is_resumed_elsewhere_and_runs_its_own_call_at_most_once(
+    database: Database, is_approved: bool
+) -> None:
+    theirs = ToolCall.of("ask", {}, id="c2")
+    ask = ToolDefinition.build("ask").done()
+
+    async def scenario(ledger: Ledger) -> tuple[ConversationTurn, FakeSource, str]:
+        first = await open_conversation(ledger, source(), Reply.of(CALL, theirs), client_tools=[ask])
+        assert (await first.send_message("post it")).state is State.WAITING
+        await first.close()
+        approval = await pending_approval(ledger)
+        await (ledger.approve(approval, "bob", now=1) if is_approved else ledger.deny(approval, "bob", now=1))
+        tools = source()
+        second = await open_conversation(ledger, tools, client_tools=[ask])
+        turn = await second.resume()
+        await second.close()
+        third = await open_conversation(ledger, tools, Reply.of("all done"), client_tools=[ask])
+        assert not third.is_unfinished
+        answer = ChatMessage(Role.TOOL, (ToolResult("c2", "ask", "yes"),))
+        last = await third.send_message([answer])
+        results = [one.tool_call_id for message in third.messages for one in message.results]
+        assert results == ["c1", "c2"]
+        return turn, tools, last.text
+
+    turn, tools, text = database.run(scenario)
+    assert (turn.calls, turn.state, text) == ((theirs,), State.DONE, "all done")
+    assert len(tools.calls) == is_approved

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from ferrule import Receipt, ToolCall, ToolDefinition, ToolResult
+from ferrule import Media, Receipt, ToolCall, ToolDefinition, ToolResult
 from ferrule.core.call import How
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.executor import ToolExecutor
+from ferrule.run.machine import outcome_as_dict, outcome_from_dict
 from ferrule.sources.fake import FakeSource
 
 ADD = ToolDefinition.build("add").parameter("a", {"type": "integer", "minimum": 0}, required=True).done()
@@ -144,3 +145,15 @@ def test_the_tool_gets_the_deadline() -> None:
     assert first is not None
     assert before + 5 <= first <= time.time() + 5
     assert second == before + 1
+
+
+def test_an_image_that_a_tool_returns_is_in_the_result() -> None:
+    shot = Media("image", "image/png", data=b"pixels", name="shot.png")
+    executor, _ = executor_and_source(Answered(["the page", shot]))
+    result = dispatch(executor, ToolCall.of("add", {"a": 1}, "c1"))
+    assert (result.content, result.media) == ("the page", (shot,))
+
+
+def test_an_outcome_with_an_image_is_stored_and_restored() -> None:
+    outcome = Answered("the page", media=(Media("image", "image/png", data=b"pixels"),))
+    assert outcome_from_dict(outcome_as_dict(outcome)) == outcome

@@ -10,6 +10,7 @@ import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.postgres import PostgresLedger
+from ferrule.run.ledger.postgres_tables import _TABLES_LOCK, make_tables
 from ferrule.run.ledger.transaction import Transaction, execute
 from run.ledger_databases import ANN, LEASE, Database, postgres_database
 from waiting import PATIENCE, eventually, until
@@ -46,6 +47,62 @@ def test_many_can_make_the_tables_at_once(here: Database) -> None:
         for ledger in await asyncio.gather(*(PostgresLedger.connect(here.where) for _ in range(8))):
             assert await ledger.verify() is None
             await ledger.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_second_of_two_that_make_the_tables_leaves_them_alone(here: Database) -> None:
+    """It would alter tables that the first writes to by then: the server ends one of the two with a deadlock."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = ?"
+
+    async def scenario() -> None:
+        first = await psycopg.AsyncConnection.connect(here.where, autocommit=True)
+        await first.execute(b"SELECT pg_advisory_lock(%s)", (_TABLES_LOCK,))
+        second = asyncio.ensure_future(PostgresLedger.connect(here.where))
+        await until(lambda: here.execute(waiting, ("advisory",))[0][0] == 1)
+        await make_tables(first, is_migration=False)
+        at_work = await psycopg.AsyncConnection.connect(here.where)
+        # As a step does, in each table that it writes to.
+        await at_work.execute(b"LOCK TABLE ferrule_conversation, ferrule_call, ferrule_audit IN ROW EXCLUSIVE MODE")
+        await first.execute(b"SELECT pg_advisory_unlock(%s)", (_TABLES_LOCK,))
+        await until(lambda: second.done() or here.execute(waiting, ("relation",))[0][0] > 0)
+        is_open = second.done()
+        await at_work.close()
+        async with await second as ledger:
+            assert await ledger.load("c") is None
+        await first.close()
+        assert is_open
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("code", ["40P01", "40001"])
+def test_a_step_or_a_read_that_the_server_ends_because_of_others_is_sent_again(here: Database, code: str) -> None:
+    function = (
+        "CREATE FUNCTION end_thrice() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        # Numbers of a sequence are not given back with what else is undone.
+        "IF nextval('endings') <= 3 THEN RAISE EXCEPTION USING ERRCODE = '{code}'; END IF; RETURN NEW; END $$"
+    )
+
+    async def scenario() -> None:
+        async with await PostgresLedger.connect(here.where) as ledger:
+            await ledger.open("c", ANN, "one", LEASE, now=0)
+            here.execute("CREATE SEQUENCE endings", ())
+            here.execute(function.format(code=code), ())
+            for table, event in (("ferrule_conversation", "UPDATE"), ("ferrule_owner", "INSERT")):
+                here.execute(
+                    f"CREATE TRIGGER ends BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION end_thrice()", ()
+                )
+            assert await ledger.save("c", 1, {}, now=1) == 1
+            here.execute("ALTER SEQUENCE endings RESTART", ())
+            await ledger.keep("c", 1, LEASE, lambda: 2.0)
+            assert [row.kind for row in await ledger.audit("c")] == ["opened", "saved"]
+            assert await ledger.verify() is None
+            # One that ends so whenever it is sent is an error that says that it may be tried again.
+            here.execute("ALTER SEQUENCE endings MINVALUE -1000 RESTART WITH -1000", ())
+            with pytest.raises(LedgerUnavailableError) as refusal:
+                await ledger.save("c", 1, {}, now=3)
+            assert refusal.value.retryable
 
     asyncio.run(scenario())
 
@@ -149,5 +206,24 @@ def test_a_write_that_waits_for_somebodys_lock_does_not_hold_up_other_conversati
                 assert not waiting.done()
                 await other.rollback()
             assert await waiting == 1
+
+    asyncio.run(scenario())
+
+
+def test_the_pool_says_how_many_connections_are_in_use_and_what_waits_for_one(here: Database) -> None:
+    async def scenario() -> None:
+        async with await PostgresLedger.connect(here.where, connections=2) as ledger:
+            for name in ("a", "b", "c"):
+                await ledger.open(name, ANN, "one", LEASE, now=0)
+            async with await psycopg.AsyncConnection.connect(here.where) as other:
+                await other.execute("LOCK TABLE ferrule_conversation IN ACCESS EXCLUSIVE MODE")
+                reads = [asyncio.ensure_future(ledger.load(name)) for name in ("a", "b", "c")]
+                await until(lambda: (ledger.pool_load.in_use, ledger.pool_load.waiting) == (2, 1))
+                reads[0].cancel()
+                await until(lambda: (ledger.pool_load.in_use, ledger.pool_load.waiting) == (2, 0))
+                await other.rollback()
+            await asyncio.gather(*reads, return_exceptions=True)
+            load = ledger.pool_load
+            assert (load.in_use, load.waiting, load.limit) == (0, 0, 2)
 
     asyncio.run(scenario())

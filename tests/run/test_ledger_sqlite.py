@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sqlite import SqliteLedger
 from run.ledger_databases import ANN, LEASE
@@ -47,6 +48,73 @@ def test_the_event_loop_keeps_running_while_another_process_writes_and_a_long_wa
             assert (await ledger.open("c", ANN, "one", LEASE, now=0)).epoch == 1
 
     asyncio.run(scenario())
+
+
+def test_a_new_ledger_opens_although_another_worker_is_just_making_it(tmp_path: Path) -> None:
+    """SQLite itself does not wait there, whatever its timeout is."""
+    path = tmp_path / "ledger.db"
+
+    async def scenario() -> None:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        opening = asyncio.ensure_future(SqliteLedger.connect(path))
+        await asyncio.wait([opening], timeout=0.3)
+        assert not opening.done(), opening.exception()
+        other.execute("ROLLBACK")
+        other.close()
+        await (await opening).close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_a_ledger_opens_and_is_read_while_a_writer_is_stopped(tmp_path: Path, is_sharded: bool) -> None:
+    """The writer has the one lock of the file for as long as it is stopped."""
+    first, second = str(tmp_path / "ledger.db"), str(tmp_path / "second.db")
+    address = [first, second] if is_sharded else first
+
+    async def scenario() -> None:
+        async with await open_ledger(address) as ledger:
+            await ledger.open("c", ANN, "one", LEASE, now=1)
+            await ledger.save("c", 1, {"messages": [{"role": "user", "content": "apples"}]}, now=2)
+        writers = [sqlite3.connect(path, isolation_level=None) for path in (first, second)[: 1 + is_sharded]]
+        for writer in writers:
+            writer.execute("BEGIN IMMEDIATE")
+        async with await open_ledger(address) as ledger:
+            assert await ledger.load("c", ANN) is not None
+            assert await ledger.response("none", ANN) is None
+            assert await ledger.due_continuations(10, now=3) == ()
+            assert await ledger.verify("c") is None
+        for writer in writers:
+            writer.execute("ROLLBACK")
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_ledger_that_lacks_a_table_a_column_or_an_index_is_completed_when_it_is_opened(tmp_path: Path) -> None:
+    """As one of a build before the release has them, with the same version."""
+    path = tmp_path / "ledger.db"
+
+    async def reopen() -> list[tuple[str, str]]:
+        async with await SqliteLedger.connect(path) as ledger:
+            assert await ledger.verify() is None
+        with sqlite3.connect(path) as connection:
+            columns = connection.execute("SELECT name, '' FROM pragma_table_info('ferrule_audit')").fetchall()
+            return columns + connection.execute("SELECT name, type FROM sqlite_master ORDER BY name").fetchall()
+
+    whole = asyncio.run(reopen())
+    for damage in (
+        "DROP TABLE ferrule_owner",
+        "DROP INDEX ferrule_response_unfinished",
+        "ALTER TABLE ferrule_audit DROP COLUMN born",
+        "CREATE INDEX ferrule_response_status ON ferrule_response (status)",
+    ):
+        connection = sqlite3.connect(path)
+        connection.execute(damage)
+        connection.commit()
+        connection.close()
+        assert asyncio.run(reopen()) == whole, damage
 
 
 def test_a_closed_ledger_says_so(tmp_path: Path) -> None:

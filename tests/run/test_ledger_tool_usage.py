@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,9 @@ from ferrule.run.conversation import ToolConversation
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.sqlite import run_transaction
 from ferrule.run.ledger.tables import VERSION
+from ferrule.run.ledger.tool_usage import MAX_OFFERED_TOOLS, MAX_TIMED_ROWS, find_call_seconds, find_usage, find_uses
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import (
     PICKED,
@@ -123,6 +128,173 @@ def test_calls_that_did_not_fit_and_names_that_were_made_up_are_counted_for_thei
         assert [line.tool for line in await rows(ledger, tool="look")] == ["look"]
 
     database.run(scenario)
+
+
+def test_uses_are_those_of_a_tenant_and_calls_without_use_count_as_failed(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        refused = replace(call("look", "b"), complete=False, receipt=REFUSED)
+        await run_conversation(
+            ledger,
+            Reply.of(call("look", "a", fails=True), call("pay", "b")),
+            Reply.of(call("look", "c"), refused),
+            Reply.of("Done."),
+        )
+        await run_conversation(ledger, Reply.of(call("pay", "b")), Reply.of("Done."), who=EVE)
+        uses = {use.tool: (use.loaded, use.called, use.failed) for use in await ledger.tool_uses(ANN.tenant, 0.0)}
+        assert uses == {"look": (3, 3, 2), "pay": (3, 1, 1)}
+        ages = [time.time() - use.at for use in await ledger.tool_uses(ANN.tenant, 0.0)]
+        assert all(abs(age) <= 4 * 86_400 for age in ages), "a week is known by its middle"
+        assert await ledger.tool_uses(ANN.tenant, time.time() + 60) == ()
+        assert await ledger.tool_uses("nobody", 0.0) == ()
+
+    database.run(scenario)
+
+
+def _steps_to_read_uses(path: Path, offers: int) -> tuple[int, int]:
+    """How many steps SQLite takes to read the uses of so many sets of 1,000 tools, and how many tools it returns."""
+    path.mkdir()
+    database = sqlite_database(path)
+    database.run(lambda ledger: ledger.open("c", ANN, "one", LEASE, now=0))
+    with closing(sqlite3.connect(database.where)) as connection:
+        numbers = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
+        connection.execute(
+            f"INSERT INTO ferrule_definition {numbers.format(1_000 * offers - 1)} "
+            "SELECT 'f' || i, 'tool_' || i, '' FROM n"
+        )
+        connection.execute(
+            f"INSERT INTO ferrule_offer {numbers.format(1_000 * offers - 1)} SELECT i / 1000, 'f' || i FROM n"
+        )
+        connection.execute(
+            "INSERT INTO ferrule_selection (conversation, place, tenant, principal, at, model, offer, demanded, "
+            f"is_required, is_unanswered) {numbers.format(offers - 1)} "
+            "SELECT 'c', i, 'acme', 'ann', 1000 + i, '', i, '', 0, 0 FROM n"
+        )
+        connection.commit()
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        connection.set_progress_handler(count, 10)
+        uses = run_transaction(connection, find_uses("acme", 0.0))
+        assert f"tool_{1_000 * offers - 1}" in {use.tool for use in uses}, "the newest count"
+    return steps, len(uses)
+
+
+def test_the_uses_of_large_sets_of_tools_are_read_up_to_a_limit(tmp_path: Path) -> None:
+    few, more = (_steps_to_read_uses(tmp_path / str(offers), offers) for offers in (60, 120))
+    assert few[1] == more[1] == MAX_OFFERED_TOOLS
+    # What grows is the count of the sets that are left out.
+    assert more[0] < 1.5 * few[0]
+
+
+def test_the_times_of_calls_are_those_of_the_ones_that_ran(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        calls = Reply.of(call("look", "a", fails=True), call("look", "c"), call("pay", "b"))
+        await run_conversation(ledger, calls, Reply.of("Done."))
+        await run_conversation(ledger, Reply.of(call("look", "d")), Reply.of("Done."), who=EVE)
+
+        async def timed(**query: Any) -> list[str]:
+            pairs = await ledger.call_seconds(UsageQuery(**query))
+            assert all(0 <= seconds < 600 for _, seconds in pairs)
+            return [tool for tool, _ in pairs]
+
+        assert await timed() == ["look"] * 3, "a call that was denied did not run"
+        assert await timed(tenant=ANN.tenant) == ["look"] * 2
+        assert await timed(tenant=ANN.tenant, principal="nobody") == []
+        assert await timed(tool="pay") == []
+        assert await timed(since=time.time() + 60) == []
+
+    database.run(scenario)
+
+
+def _steps_to_time(path: Path, calls: int) -> tuple[int, int]:
+    """How many steps SQLite takes to read the times of one conversation's calls, and how many times it returns."""
+    path.mkdir()
+    database = sqlite_database(path)
+    database.run(lambda ledger: ledger.open("c", ANN, "one", LEASE, now=0))
+    numbers = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {calls}) "
+    database.execute(
+        "INSERT INTO ferrule_call (conversation, id, tool, tool_fingerprint, arguments, arguments_sha256, binding, "
+        "side_effects, needs_leave, state, epoch, outcome) "
+        f"{numbers} SELECT 'c', 'k' || i, 'look', '', '', '', '', 0, 0, 'done', 1, '' FROM n",
+        (),
+    )
+    for offset, kind in enumerate(("proposed", "started", "done")):
+        database.execute(
+            "INSERT INTO ferrule_audit (conversation, seq, at, kind, call_id, approval, decided_by, epoch, detail, "
+            f"previous, hash) {numbers} SELECT 'c', 10 + 3 * i + {offset}, i + {offset}, '{kind}', 'k' || i, '', '', "
+            "1, '', '', '' FROM n",
+            (),
+        )
+    database.execute("UPDATE ferrule_conversation SET audit_seq = (SELECT MAX(seq) FROM ferrule_audit)", ())
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    with closing(sqlite3.connect(database.where)) as connection:
+        connection.set_progress_handler(count, 10)
+        found = run_transaction(connection, find_call_seconds(ALL))
+    return steps, len(found)
+
+
+def test_the_times_of_a_conversations_calls_cost_in_proportion_to_them_up_to_a_limit(tmp_path: Path) -> None:
+    costs: list[int] = []
+    for number, calls in enumerate((500, 2_000, 2 * MAX_TIMED_ROWS, 4 * MAX_TIMED_ROWS)):
+        steps, found = _steps_to_time(tmp_path / str(number), calls)
+        # Each call has three rows, and the newest count.
+        assert found == min(calls, (MAX_TIMED_ROWS + 1) // 3)
+        costs.append(steps)
+    assert costs[1] < 6 * costs[0]
+    assert costs[3] < 1.1 * costs[2]
+
+
+def _steps_to_count_picks(path: Path, picks: int) -> int:
+    """How many steps SQLite takes to count the calls of one conversation by tool."""
+    path.mkdir()
+    database = sqlite_database(path)
+    database.run(lambda ledger: ledger.open("c", ANN, "one", LEASE, now=0))
+    numbers = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {picks}) "
+    database.execute(
+        "INSERT INTO ferrule_call (conversation, id, tool, tool_fingerprint, arguments, arguments_sha256, binding, "
+        "side_effects, needs_leave, state, epoch, outcome) "
+        f"{numbers} SELECT 'c', 'k' || i, 'look', '', '', '', '', 0, 0, 'done', 1, '' FROM n",
+        (),
+    )
+    database.execute("INSERT INTO ferrule_definition (fingerprint, tool, description) VALUES ('f', 'look', '\"\"')", ())
+    database.execute("INSERT INTO ferrule_offer (id, fingerprint) VALUES ('', 'f')", ())
+    database.execute(
+        "INSERT INTO ferrule_selection (conversation, place, tenant, principal, at, model, offer, demanded, "
+        "is_required, is_unanswered) VALUES ('c', 0, 'acme', 'ann', 1, '\"\"', '', '', 0, 0)",
+        (),
+    )
+    database.execute(
+        "INSERT INTO ferrule_pick (conversation, selection, number, call_id, fingerprint, wrote, fate, is_retried, "
+        f"is_repeated) {numbers} SELECT 'c', 0, i, 'k' || i, 'f', '\"\"', 'handed_on', 0, 0 FROM n",
+        (),
+    )
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    with closing(sqlite3.connect(database.where)) as connection:
+        connection.set_progress_handler(count, 10)
+        report = run_transaction(connection, find_usage(ALL))
+    assert sum(row.counts.picked for row in report.rows) == picks
+    return steps
+
+
+def test_the_calls_of_one_conversation_are_counted_in_proportion_to_them(tmp_path: Path) -> None:
+    few, more = (_steps_to_count_picks(tmp_path / str(picks), picks) for picks in (300, 1_200))
+    assert more < 6 * few
 
 
 def test_a_required_call_that_is_not_made_is_a_miss_of_the_required_tool(database: Database) -> None:

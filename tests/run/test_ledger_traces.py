@@ -9,7 +9,8 @@ import pytest
 from ferrule.core.context import Principal
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.sql import SqlLedger
-from ferrule.run.ledger.trace import RequestError, TracedRequest, TraceQuery, TraceStatus
+from ferrule.run.ledger.tables import VERSION
+from ferrule.run.ledger.trace import ChangedBy, PromptPrefix, RequestError, TracedRequest, TraceQuery, TraceStatus
 from run.ledger_databases import ANN, LEASE, Database
 
 BEGAN = 1_000_000.0
@@ -58,6 +59,40 @@ def test_requests_that_continue_each_other_are_one_trace(database: Database) -> 
         assert whole.requests[2].tools == ("look", "pay")
 
     database.run(scenario)
+
+
+CHANGE = PromptPrefix(ChangedBy.CLIENT, "tool \N{SNOWMAN} was added", 512, 4096)
+
+
+def test_what_changed_in_a_prompt_and_what_was_cached_is_kept(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        unchanged = PromptPrefix(ChangedBy.NOBODY, "", 4096, 4096)
+        second = request(2, earlier_keys=("k1",), prompt_tokens=9, cached_tokens=7, prompt_prefix=unchanged)
+        await ledger.record_requests([request(1), second, request(3, earlier_keys=("k2",), prompt_prefix=CHANGE)])
+        trace = await ledger.trace("trace_1", ANN.tenant)
+        assert trace is not None
+        assert [one.prompt_prefix for one in trace.requests] == [None, unchanged, CHANGE]
+        assert [one.read_tokens for one in trace.requests] == [0, 2, 0]
+
+    database.run(scenario)
+
+
+def test_a_database_of_version_6_keeps_its_requests_and_gets_the_columns(database: Database) -> None:
+    async def first(ledger: SqlLedger) -> None:
+        await ledger.record_requests([request(1)])
+
+    async def then(ledger: SqlLedger) -> None:
+        await ledger.record_requests([request(2, earlier_keys=("k1",), prompt_prefix=CHANGE)])
+        trace = await ledger.trace("trace_1", ANN.tenant)
+        assert trace is not None
+        assert [one.prompt_prefix for one in trace.requests] == [None, CHANGE]
+
+    database.run(first)
+    for column in ("cached_tokens", "prompt_prefix"):
+        database.execute(f"ALTER TABLE ferrule_traced_request DROP COLUMN {column}", ())
+    database.execute("UPDATE ferrule_ledger SET version = 6", ())
+    database.run(then)
+    assert database.execute("SELECT version FROM ferrule_ledger", ()) == [(VERSION,)]
 
 
 def test_requests_of_one_conversation_in_the_ledger_are_one_trace(database: Database) -> None:

@@ -7,7 +7,6 @@ ended, one that waits for approval, and a stored response.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -22,14 +21,12 @@ from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.audit_chain import GENESIS, hash_of
 from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, CallState, Ledger
 from ferrule.run.ledger.postgres import PostgresLedger
-from ferrule.run.ledger.postgres_tables import DIALECT as POSTGRES
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
-from ferrule.run.ledger.sqlite import DIALECT as SQLITE
 from ferrule.run.ledger.tables import AUDIT
 from run.ledger_databases import Database, postgres_database
+from run.old_ledger import write_old_ledger
 
-WRITTEN = json.loads(Path(__file__).with_name("ledger_version_5.json").read_text())
 ANN = CallContext(principal=Principal("ann", "acme"))
 LATER = time.time() + 3600
 paid: list[int] = []
@@ -52,15 +49,7 @@ async def pay(amount: int) -> str:
 def old(single_database: Database) -> Database:
     """A database with what version 5 has written."""
     database = single_database
-    is_postgres = database.argument.startswith("postgresql:")
-    for text in (POSTGRES if is_postgres else SQLITE).schema(WRITTEN["tables"]):
-        database.execute(text, ())
-    for name, table in WRITTEN["rows"].items():
-        columns = ", ".join(table["columns"])
-        marks = ", ".join("?" for _ in table["columns"])
-        for row in table["rows"]:
-            values = [one["bytes"].encode() if isinstance(one, dict) else one for one in row]
-            database.execute(f"INSERT INTO {name} ({columns}) VALUES ({marks})", values)
+    write_old_ledger(database)
     paid.clear()
     return database
 

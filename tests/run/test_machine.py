@@ -210,3 +210,49 @@ def test_budget_usage_comes_back_from_json() -> None:
     usage.count_call(call(1))
     usage.count_result(call(1), Answered("x"))
     assert BudgetUsage.from_dict(json.loads(json.dumps(usage.as_dict()))) == usage
+
+
+def test_a_call_that_the_caller_runs_ends_the_loop_after_the_other_calls_of_its_round() -> None:
+    machine = Machine()
+    machine.start()
+    steps = machine.accept_reply(calling(call(1), call(2, "theirs")), handed_out=frozenset({"c2"}))
+    assert runs(steps) == ["c1"]
+    give, end = machine.accept_outcome("c1", Answered("one"))
+    assert isinstance(give, AppendResults)
+    assert [one.id for one, _, _ in give.results] == ["c1"]
+    assert (end, machine.state, machine.handed_out) == (EndLoop(State.DONE), State.DONE, ("c2",))
+
+
+def test_a_round_of_the_callers_calls_ends_at_once_and_counts_against_no_limit() -> None:
+    machine = Machine(Policy(calls=0))
+    machine.start()
+    steps = machine.accept_reply(calling(call(1, "theirs"), call(2, "theirs")), handed_out=frozenset({"c1", "c2"}))
+    assert (steps, machine.handed_out) == ([EndLoop(State.DONE)], ("c1", "c2"))
+
+
+@given(st.lists(st.sampled_from(["own", "asked", "theirs"]), min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_saved_at_any_moment_a_round_with_the_callers_calls_ends_in_the_same_way(
+    kinds: list[str], order: random.Random
+) -> None:
+    calls = [call(number, kind) for number, kind in enumerate(kinds)]
+    ids = {kind: frozenset(one.id for one in calls if one.name == kind) for kind in ("own", "asked", "theirs")}
+    machine = Machine(Policy(max_concurrent=2))
+    machine.start()
+    steps = machine.accept_reply(calling(*calls), ids["asked"], handed_out=ids["theirs"])
+    begun = set(runs(steps))
+    while machine.state in (State.RUNNING, State.WAITING):
+        machine = Machine.from_dict(json.loads(json.dumps(machine.as_dict())), machine.policy)
+        assert not ids["theirs"] & {one.id for one in (*machine.running, *machine.awaiting_approval)}
+        running, waiting = [one.id for one in machine.running], [one.id for one in machine.awaiting_approval]
+        id = order.choice(running + waiting)
+        if id in running:
+            steps = machine.accept_outcome(id, Answered(id))
+        else:
+            steps = machine.approve(id) if order.random() < 0.5 else machine.deny(id)
+        assert not begun & set(runs(steps))
+        begun |= set(runs(steps))
+    machine = Machine.from_dict(json.loads(json.dumps(machine.as_dict())), machine.policy)
+    given = [one.id for step in steps if isinstance(step, AppendResults) for one, _, _ in step.results]
+    assert given == [one.id for one in calls if one.name != "theirs"]
+    assert machine.handed_out == tuple(one.id for one in calls if one.name == "theirs")
+    assert machine.state is (State.DONE if ids["theirs"] else State.ASKING)

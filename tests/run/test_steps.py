@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from ferrule import CallContext, ChatMessage, Reply, ToolCall, ToolConversation, tool
+from ferrule.core.context import TaskRecord
 from ferrule.core.message import messages_as_json
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
@@ -25,10 +26,10 @@ from ferrule.run.ledger.ledger import ApprovalState, CallState, ResponseRecord, 
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.step import Step
-from ferrule.run.ledger.writes import Kind
 from ferrule.run.ledger_journal import LedgerJournal
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import AttemptStatus, CallAttempt, ToolUsage
+from run.counted_turns import STEPS_OF_TURNS, allow, engine_of, look, pay, watch_steps
 from run.ledger_databases import ANN, LEASE, Database, approve_call, claim, postgres_database, propose_call
 from run.watched_ledger import Executed, watch
 
@@ -193,36 +194,10 @@ def test_several_approvals_of_one_conversation_are_decided_in_one_step(database:
     database.run(scenario)
 
 
-# Each turn, and how many steps it takes in a conversation that is opened for it: opening it is the first.
-STEPS_OF_TURNS = {"": 2, "look": 2, "pay": 4, "pay pay pay": 4}
-
-
 @pytest.mark.parametrize("calls", STEPS_OF_TURNS)
 def test_a_turn_takes_as_many_steps_as_its_effects_need(database: Database, calls: str) -> None:
-    written: list[str] = []
-
-    @tool
-    async def look() -> str:
-        return "seen"
-
-    @tool(side_effects=True)
-    async def pay(number: int) -> str:
-        return "paid"
-
-    async def allow(call: ToolCall) -> Decision:
-        return Decision(True)
-
     async def scenario(ledger: SqlLedger) -> None:
-        def executed(one: Executed) -> None:
-            if isinstance(one.wanted, Step):
-                written.append(" ".join(str(row[3]) for row in one.wanted.rows[Kind.AUDIT]))
-
-        watch(ledger, executed)
-        parts = [
-            ToolCall.of(name, {"number": number} if name == "pay" else {}, id=f"c{number}")
-            for number, name in enumerate(calls.split())
-        ]
-        engine = FakeEngine([*([Reply.of(*parts)] if parts else []), Reply.of("Done.")])
+        written, engine = watch_steps(ledger), engine_of(calls)
         talk = await ToolConversation.open(
             ledger, "c", engine, [look, pay], context=CallContext(principal=ANN), decide=allow, is_one_turn=True
         )
@@ -245,7 +220,7 @@ def test_of_calls_that_start_together_only_the_one_that_is_refused_does_not_run(
         journal = LedgerJournal(ledger, "c", ANN, 1, calls={}, is_begun=True, clock=lambda: 1.0)
 
         async def run(place: str, needs_approval: bool) -> Outcome:
-            async def effect() -> Outcome:
+            async def effect(task: TaskRecord) -> Outcome:
                 # The start is durable: another process sees it.
                 async with await open_ledger(database.where) as other:
                     call = await other.call("c", place)
@@ -274,7 +249,7 @@ def test_the_outcome_of_a_call_does_not_wait_for_the_other_calls_of_its_round(da
         over = asyncio.Event()
 
         async def run(place: str, waits: bool) -> None:
-            async def effect() -> Outcome:
+            async def effect(task: TaskRecord) -> Outcome:
                 if waits:
                     await over.wait()
                 return Answered("paid")

@@ -68,8 +68,8 @@ def gateway_process(
         f"[tools]\ntools_per_tool_timeout_seconds = {tool_seconds}",
         f'[sources]\nfunctions = ["{tools}"]\n{more}',
         *(
-            f'[keys.{name}]\nsha256 = "{key(name).sha256}"\ntenant = "{name}"\ntools = ["*"]\nadmin = true'
-            for name in (ANN, EVE)
+            f'[keys.{name}]\nsha256 = "{key(name).sha256}"\ntenant = "{name}"\ntools = ["*"]\nadmin = true{more}'
+            for name, more in ((ANN, "\noperator = true"), (EVE, ""))
         ),
     ]
     with gateway_with_config(folder, "\n".join(lines)) as gateway:
@@ -77,13 +77,13 @@ def gateway_process(
 
 
 @contextmanager
-def gateway_with_config(folder: Path, text: str) -> Generator[GatewayProcess]:
+def gateway_with_config(folder: Path, text: str, *flags: str) -> Generator[GatewayProcess]:
     """Start a gateway with a whole configuration, and wait until it serves."""
     config, output = folder / "ferrule.toml", folder / "output"
     config.write_text(text, encoding="utf-8")
     with output.open("wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ferrule", "serve", "--config", str(config)],
+            [sys.executable, "-m", "ferrule", "serve", "--config", str(config), *flags],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])},
             stdout=stream,
             stderr=stream,

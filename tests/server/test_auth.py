@@ -36,7 +36,7 @@ def test_a_keyring_finds_exactly_the_keys_that_it_has(texts: set[str], other: st
     for text in texts:
         match = ring.find(text)
         assert match is not None
-        assert match.sha256 == hashlib.sha256(text.encode()).hexdigest()
+        assert match.config.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert (ring.find(other) is not None) == (other in texts)
 
 

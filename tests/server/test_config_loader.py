@@ -45,6 +45,8 @@ def other_value(setting: Setting) -> Any:
         return next(one for one in type(default) if one is not default)
     if isinstance(default, bool):
         return not default
+    if (setting.table, setting.name) == ("quota_store", "address"):
+        return "valkey://other:6379/0"
     if setting.name == "hooks":
         return ("echo", "module:name")
     return {int: 77, float: 7.5, str: "other", tuple: ("a", "b")}[type(default)]
@@ -75,6 +77,12 @@ def test_every_setting_is_read_from_the_file_and_from_the_environment(setting: S
         assert value_of(from_environment.config, setting) == value
         assert from_environment.origin(setting.table, setting.name) == f"${variable}"
     assert value_of(load_text().config, setting) == setting.default
+
+
+def test_questions_of_mcp_servers_may_wait_for_no_time_at_all() -> None:
+    assert load_text("[sources]\nmcp_question_seconds = 0\n").config.sources.mcp_question_seconds == 0
+    negative = "[sources]\nmcp_question_seconds = -1\n"
+    assert "sources.mcp_question_seconds cannot be -1.0. Give 0 or more" in error_of(negative)
 
 
 def test_a_webhook_has_a_url_and_a_secret() -> None:

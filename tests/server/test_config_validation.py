@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from ferrule.server.auth.host import is_loopback
 from ferrule.server.config.config import Config, EngineConfig, KeyConfig, ModelConfig, ServerConfig, SourcesConfig
+from ferrule.server.config.identity import IdentityConfig, RoleConfig
 from ferrule.server.config.validation import find_errors, find_warnings
 from ferrule.server.secret_mask import mask_secrets
-from ferrule.server.startup import is_loopback
 
 LOCAL = Config(engines=(EngineConfig(name="e", use="fake:hi"),))
 KEY = KeyConfig(name="k", sha256="1" * 64)
@@ -70,6 +71,9 @@ def test_keys_are_valid_and_distinct_hashes() -> None:
 def test_a_setting_without_the_one_it_depends_on_is_an_error() -> None:
     assert "it needs mcp_command" in errors_of(replace(LOCAL, sources=SourcesConfig(mcp_args=("a",))))
     assert "it needs nats" in errors_of(replace(LOCAL, sources=SourcesConfig(nats_key_file="f")))
+    kept = replace(LOCAL, ledger="", sources=SourcesConfig(mcp_credentials="ledger"))
+    assert "the ledger is temporary" in errors_of(kept)
+    assert "temporary" not in errors_of(replace(kept, ledger="ledger.db"))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +115,23 @@ def test_keys_without_effect_are_warned_about() -> None:
     assert "belongs to the tenant local and cannot use the bus of acme" in words
     assert "without TLS" in words
     assert "need a key" in words
+
+
+def test_several_tenants_without_an_operator_are_warned_about() -> None:
+    admin = replace(KEY, admin=True)
+    other = replace(KEY, name="other", sha256="cd" * 32, tenant="other", admin=True)
+    provider = IdentityConfig(name="corp", issuer="https://far", audience=("us",), tenant_claim="org")
+    role = RoleConfig(name="boss", admin=True)
+    for several in (
+        replace(LOCAL, keys=(admin, other)),
+        replace(LOCAL, identity=(provider,), roles=(role,)),
+        replace(LOCAL, identity=(replace(provider, tenant_claim="", tenant="acme"),), roles=(role,), keys=(admin,)),
+    ):
+        assert "no key is an operator" in warnings_of(several)
+        with_operator = replace(several, roles=(*several.roles, RoleConfig(name="platform", operator=True)))
+        assert "operator" not in warnings_of(with_operator)
+    for one in (replace(LOCAL, keys=(admin,)), replace(LOCAL, keys=(KEY, replace(other, admin=False)))):
+        assert "operator" not in warnings_of(one)
 
 
 def test_workers_that_each_load_a_model_are_warned_about() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,8 @@ from ferrule.core.message import ChatMessage, messages_as_json
 from ferrule.core.outcome import Answered
 from ferrule.core.reply import Reply
 from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.reply_record import ReplyCost, ReplyRecord
-from pace import within
 from server.keys import bearer
 from server.tool_world import World, run_story
 
@@ -88,26 +90,37 @@ def test_a_damaged_audit_row_hides_nothing_else(tmp_path: Path) -> None:
     run_story(story, ledger=str(tmp_path / "ledger.db"))
 
 
-def test_two_thousand_events_are_shown_in_well_under_a_second() -> None:
+def test_ten_times_the_events_are_shown_in_proportion() -> None:
     async def story(world: World) -> None:
-        ledger, ann = world.client.gateway.ledger, Principal("ann", "acme")
-        await ledger.open("long", ann, "one", 1e6, now=0)
-        messages = [ChatMessage.user("go on")]
-        for round in range(1, ROUNDS + 1):
-            call = ToolCall.of("look", {"place": f"p{round}"}, f"k{round}")
-            messages += [ChatMessage.assistant("", [call]), ChatMessage.tool(call.id, "seen " * 20, "look")]
-            claim = Claim("long", f"1.{round}.0", "acme", "ann", "look", "f", canonical_bytes(call.arguments))
-            await ledger.record_reply(
-                ReplyRecord("long", f"1.{round}", "m", None, ReplyCost(0.5, Usage(9, 3), 20)), 1, now=round
-            )
-            await ledger.propose(claim, 1, side_effects=False, needs_approval=False, now=round)
-            await ledger.start(claim, 1, now=round)
-            await ledger.finish("long", claim.call_id, 1, Answered("seen " * 20), now=round + 0.25)
-        state = {"version": 1, "messages": messages_as_json(messages), "loop": None}
-        await ledger.save("long", 1, state, now=ROUNDS + 1)
-        with within(0.8):
-            view = await _get_conversation(world, "long")
+        for id, rounds in (("short", ROUNDS // 10), ("long", ROUNDS)):
+            await _record(world.client.gateway.ledger, id, rounds)
+        spent, view = dict[str, float](), dict[str, Any]()
+        # By turns, and the least of each: another program may take the caches for a while.
+        for id in ("short", "long") * 3:
+            started = time.process_time()
+            view = await _get_conversation(world, id)
+            spent[id] = min(spent.get(id, math.inf), time.process_time() - started)
         assert len(view["audit"]["rows"]) >= 4 * ROUNDS
         assert [one["kind"] for one in view["timeline"]] == ["user", *["model", "tool"] * ROUNDS]
+        # A view that looks at each event for each event costs a hundred times as much.
+        assert spent["long"] < 20 * spent["short"], spent
 
     run_story(story)
+
+
+async def _record(ledger: Ledger, id: str, rounds: int) -> None:
+    """Write a conversation of so many rounds, each with one call."""
+    await ledger.open(id, Principal("ann", "acme"), "one", 1e6, now=0)
+    messages = [ChatMessage.user("go on")]
+    for round in range(1, rounds + 1):
+        call = ToolCall.of("look", {"place": f"p{round}"}, f"k{round}")
+        messages += [ChatMessage.assistant("", [call]), ChatMessage.tool(call.id, "seen " * 20, "look")]
+        claim = Claim(id, f"1.{round}.0", "acme", "ann", "look", "f", canonical_bytes(call.arguments))
+        await ledger.record_reply(
+            ReplyRecord(id, f"1.{round}", "m", None, ReplyCost(0.5, Usage(9, 3), 20)), 1, now=round
+        )
+        await ledger.propose(claim, 1, side_effects=False, needs_approval=False, now=round)
+        await ledger.start(claim, 1, now=round)
+        await ledger.finish(id, claim.call_id, 1, Answered("seen " * 20), now=round + 0.25)
+    state = {"version": 1, "messages": messages_as_json(messages), "loop": None}
+    await ledger.save(id, 1, state, now=rounds + 1)

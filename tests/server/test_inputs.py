@@ -165,6 +165,39 @@ def test_a_number_that_no_float_holds_is_refused_with_its_field() -> None:
     assert "guided_json_schema" in response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("headers", [{}, {"idempotency-key": "a"}], ids=["once", "with a key"])
+@pytest.mark.parametrize("store", ["true", "false"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"tools": [{"type": "custom", "name": "a", "async": 1e999}]',
+        '"tools": [{"type": "namespace", "name": "n", "z": 1e999, "tools": [{"type": "function", "name": "a"}]}]',
+        '"input": [{"type": "additional_tools", "tools": [{"type": "function", "name": "a", "async": 1e999}]}]',
+        '"tools": [{"type": "function", "name": "a"}], "tool_choice": {"type": "function", "name": "a", "z": 1e999}',
+    ],
+)
+def test_a_number_that_no_float_holds_is_not_sent_back_or_stored(
+    field: str, store: str, headers: dict[str, str]
+) -> None:
+    text = f'{{"input": "hi", "store": {store}, {field}}}'
+
+    async def scenario() -> ClientResponse:
+        async with gateway_of(FakeEngine([Reply.of("Done.")])) as client:
+            return await client.post("/v1/responses", text.encode(), headers)
+
+    response = asyncio.run(scenario())
+    assert (response.status, "too large" in response.json()["error"]["message"]) == (400, True)
+
+
+def test_a_number_that_no_float_holds_in_a_field_that_nobody_reads_does_not_fail_a_key() -> None:
+    async def scenario() -> ClientResponse:
+        async with gateway_of(FakeEngine([Reply.of("Done.")])) as client:
+            text = b'{"messages": [{"role": "user", "content": "a"}], "z": 1e999}'
+            return await client.post(CHAT, text, {"idempotency-key": "a"})
+
+    assert asyncio.run(scenario()).status == 400
+
+
 def test_a_well_formed_history_has_no_note() -> None:
     response, prompt = ask(CHAT, history_of(CHAT, '{"city": "Rome"}'))
     assert '"arguments": {"city": "Rome"}' in prompt

@@ -7,6 +7,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -257,3 +258,22 @@ def test_python_warnings_are_logged_too(library_lines: LogLines) -> None:
         warnings.warn("sk-secret", stacklevel=1)
     assert [line["logger"] for line in library_lines.with_event("library")] == ["py.warnings"]
     assert "sk-secret" not in library_lines.text
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.mark.parametrize(
+    "header, logged", [(f"00-{TRACE}-b7ad6b7169203331-01", TRACE), (f"00-{TRACE}-words of a client", None)]
+)
+def test_a_line_has_the_trace_of_the_client_beside_request_and_conversation(header: str, logged: str | None) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with gateway_with_log(scripted_engine("Hello.")) as (client, lines):
+            await client.post(CHAT, BODIES[CHAT], {"traceparent": header})
+            (line,) = lines.with_event("request")
+            return line
+
+    line = asyncio.run(scenario())
+    assert line.get("trace") == logged
+    assert line["id"].startswith("req_")
+    assert line["conversation"].startswith("conv_")

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN
+from ferrule import Media, ToolResult
+from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN, RpcRequest
 from ferrule.run.executor import ToolSettings
-from ferrule.server.apis.mcp import first_open_number, without_header_keywords
+from ferrule.server.apis.mcp import first_open_number
+from ferrule.server.apis.mcp_results import tool_call_result, without_header_keywords
 from server.keys import bearer
 from server.tool_world import World, run_story
 
@@ -266,3 +268,24 @@ def test_the_first_that_is_not_over_is_found_in_few_steps(first: int) -> None:
 
     assert asyncio.run(first_open_number(is_over)) == first
     assert steps <= 2 * first.bit_length() + 2
+
+
+def test_a_result_with_media_has_their_blocks() -> None:
+    media = (
+        Media("image", "image/png", data="AAAA"),
+        Media("file", "application/pdf", data="AAAA", name="a b.pdf"),
+        Media("file", url="https://example.com/a.pdf"),
+    )
+    result = tool_call_result(RpcRequest(1, "tools/call"), ToolResult("c1", "shoot", "the page", media=media))
+    assert result["content"] == [
+        {"type": "text", "text": "the page"},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///a%20b.pdf", "blob": "AAAA", "mimeType": "application/pdf"}},
+        {"type": "resource_link", "uri": "https://example.com/a.pdf", "name": "https://example.com/a.pdf"},
+    ]
+
+
+def test_half_of_a_surrogate_pair_in_the_name_of_a_file_does_not_fail_the_call() -> None:
+    media = [Media("file", "application/pdf", data="AAAA", name="a\ud800.pdf")]
+    result = tool_call_result(RpcRequest(1, "tools/call"), ToolResult("c1", "shoot", "", media=media))
+    assert result["content"][0]["resource"]["uri"] == "file:///a%3F.pdf"

@@ -9,7 +9,7 @@ from ferrule.server.config.config import Config
 from server.client import ClientResponse, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 
-EVERY_RIGHT = ["admin", "approve", "models", "tools"]
+EVERY_RIGHT = ["admin", "approve", "models", "operator", "tools"]
 
 
 def me(config: Config | None, headers: dict[str, str] | None = None) -> ClientResponse:
@@ -26,7 +26,9 @@ def me(config: Config | None, headers: dict[str, str] | None = None) -> ClientRe
         ({}, ["models"]),
         ({"models": ()}, []),
         ({"models": (), "approve": True}, ["approve"]),
-        ({"tools": ("add",), "admin": True}, ["admin", "models", "tools"]),
+        ({"models": (), "operator": True}, ["operator"]),
+        # Of the only tenant.
+        ({"tools": ("add",), "admin": True}, ["admin", "models", "operator", "tools"]),
         ({"tools": ("*",), "admin": True, "approve": True}, EVERY_RIGHT),
     ],
 )
@@ -40,6 +42,7 @@ def test_a_key_gets_its_principal_and_its_rights(more: dict[str, Any], rights: l
         "tenant": "acme",
         "rights": rights,
         "needs_key": True,
+        "quotas": [],
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from ferrule.core.call import How, Receipt, ToolCall
@@ -20,6 +21,7 @@ from ferrule.server.config.config import Config, EngineConfig, ModelConfig
 from ferrule.server.observability.metrics import Counts, SharedCounts
 from ferrule.server.observability.metrics_api import share_counts
 from ferrule.sources.functions import Functions
+from ferrule.sources.status import SourceStatus
 from server.client import Client, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.test_router import FailingEngine
@@ -149,6 +151,13 @@ def test_a_call_that_waits_for_approval_is_counted_as_pending() -> None:
     assert samples["ferrule_approvals_waiting"] == {(): 1}
 
 
+def test_a_call_by_its_name_that_waits_for_approval_is_counted_once() -> None:
+    call = {"name": "order", "arguments": {"item": "tea"}, "call_id": "c1"}
+    samples = metrics_after(*[("/v1/tools/call", call)] * 2, engines=(scripted_engine(),), with_tools=True)
+    assert samples["ferrule_approvals_asked_total"] == {("order",): 1}
+    assert samples["ferrule_approvals_waiting"] == {(): 1}
+
+
 def test_a_failover_is_counted_and_the_engine_is_unhealthy() -> None:
     engines = (FailingEngine(EngineUnavailableError("gone", code="a code of its own")), scripted_engine("Hello."))
     samples = metrics_after((CHAT, BODIES[CHAT]), engines=engines)
@@ -217,3 +226,106 @@ def test_any_worker_shows_the_counts_of_all_workers(tmp_path: Path) -> None:
     assert samples["ferrule_workers"] == {(): 2}
     third = SharedCounts(tmp_path, 2)
     assert sum(one.values["ferrule_requests"][(CHAT, "e0", "ok")] for one in third.others()) == 42
+
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+ACCEPTED = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+
+
+def test_a_scraper_that_accepts_openmetrics_gets_exemplars_that_link_to_the_trace_and_the_request() -> None:
+    async def scenario() -> tuple[str, str, str]:
+        async with gateway_of(scripted_engine("Hello.")) as client:
+            answer = await client.post(CHAT, BODIES[CHAT], {"traceparent": TRACEPARENT})
+            page = await client.get("/metrics", {"accept": ACCEPTED})
+            return answer.headers["x-request-id"], page.headers["content-type"], page.body.decode()
+
+    request_id, media_type, page = asyncio.run(scenario())
+    assert media_type == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    families = {family.name: family for family in read_openmetrics(page)}
+    for name in ("ferrule_answer_seconds", "gen_ai_client_operation_duration_seconds"):
+        (exemplar,) = [sample.exemplar for sample in families[name].samples if sample.exemplar]
+        assert exemplar.labels == {"trace_id": TRACEPARENT.split("-")[1], "request_id": request_id}
+
+
+@pytest.mark.parametrize(
+    "accept",
+    ["", "*/*", "text/plain", "application/openmetrics-text;q=0", "application/openmetrics-textual", ";;,=,\x00"],
+)
+def test_everyone_else_gets_the_older_format_without_exemplars(accept: str) -> None:
+    async def scenario() -> tuple[str, str]:
+        async with gateway_of(scripted_engine("Hello.")) as client:
+            await client.post(CHAT, BODIES[CHAT], {"traceparent": TRACEPARENT})
+            page = await client.get("/metrics", {"accept": accept})
+            return page.headers["content-type"], page.body.decode()
+
+    media_type, page = asyncio.run(scenario())
+    assert media_type.startswith("text/plain; version=0.0.4")
+    assert TRACEPARENT.split("-")[1] not in page
+
+
+def test_the_newest_exemplar_of_all_workers_is_shown(tmp_path: Path) -> None:
+    name = "ferrule_answer_seconds"
+    older, newer = Counts(), Counts()
+    older.observe(name, 0.2, "m", ids=("a" * 32, "req_1"))
+    newer.observe(name, 0.2, "m", ids=("b" * 32, "req_2"))
+    SharedCounts(tmp_path, 1).write(newer)
+    (read,) = SharedCounts(tmp_path, 0).others()
+    for one, other in ((older, read), (read, older)):
+        merged = Counts()
+        merged.merge(one)
+        merged.merge(other)
+        (exemplar,) = merged.histograms[name][("m",)].exemplars.values()
+        assert (exemplar.trace_id, exemplar.request_id) == ("b" * 32, "req_2")
+        assert sum(merged.histograms[name][("m",)].counts) == 2
+
+
+def test_each_reply_of_a_loop_is_an_operation_by_the_genai_conventions() -> None:
+    call = Reply(Reply.of(CALL).parts, finish=FinishReason.TOOL_CALLS, usage=Usage(7, 5))
+    last = Reply(Reply.of("Sunny.").parts, finish=FinishReason.STOP, usage=Usage(20, 3))
+    samples = metrics_after((CHAT, BODIES[CHAT]), engines=(scripted_engine(call, last),), with_tools=True)
+    operation = ("chat", "fake", "m")
+    # The parser orders labels by name: error_type comes first.
+    assert samples["gen_ai_client_operation_duration_seconds_count"] == {("", *operation): 2}
+    assert samples["gen_ai_client_operation_time_to_first_chunk_seconds_count"] == {operation: 2}
+    assert samples["gen_ai_server_request_duration_seconds_count"] == {("", *operation): 1}
+    assert samples["gen_ai_client_token_usage_sum"] == {(*operation, "input"): 27, (*operation, "output"): 8}
+    assert samples["gen_ai_execute_tool_duration_seconds_count"] == {("", "weather"): 1}
+    assert "mcp_client_operation_duration_seconds_count" not in samples
+
+
+def test_a_failed_reply_is_an_operation_with_its_error() -> None:
+    samples = metrics_after((CHAT, BODIES[CHAT]), engines=(FailingEngine(EngineUnavailableError("gone")),))
+    counted = samples["gen_ai_client_operation_duration_seconds_count"]
+    assert counted == {("engine_unavailable", "chat", "failing", "m"): 1}
+    assert "gen_ai_client_operation_time_to_first_chunk_seconds_count" not in samples
+
+
+class McpTools(Functions):
+    """Functions that say of themselves what tools of an MCP server say."""
+
+    kind = "mcp"
+
+    @property
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        return (SourceStatus("files", self.kind, tools=("weather",)),)
+
+
+def test_a_tool_of_an_mcp_server_is_an_operation_of_its_client() -> None:
+    async def scenario() -> Samples:
+        async with gateway_of(scripted_engine(Reply.of(CALL), "Sunny."), sources=[McpTools([weather])]) as client:
+            await client.post(CHAT, BODIES[CHAT])
+            return await read_metrics(client)
+
+    counted = asyncio.run(scenario())["mcp_client_operation_duration_seconds_count"]
+    assert counted == {("", "weather", "tools/call"): 1}
+
+
+def test_what_waits_for_the_ledger_is_counted() -> None:
+    async def scenario() -> Samples:
+        async with gateway_of(scripted_engine("Hello.")) as client:
+            await client.gateway.traces.flush()
+            return await read_metrics(client)
+
+    samples = asyncio.run(scenario())
+    assert samples["ferrule_traces_waiting"] == {(): 0}
+    assert samples["ferrule_ledger_probe_seconds"][("1",)] > 0

@@ -11,7 +11,9 @@ from ferrule.core.call import ToolCall
 from ferrule.core.message import ChatMessage, Text
 from ferrule.core.reply import Reply
 from ferrule.errors import EngineUnavailableError
+from ferrule.server.apis.responses.api import routes
 from ferrule.server.config.config import GatewayLimits
+from ferrule.server.http import Request, StreamingResponse
 from server.client import Client, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.responses_world import (
@@ -193,6 +195,37 @@ def test_a_deleted_response_is_missing_and_cannot_be_continued() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_only_a_stream_with_its_last_event_says_that_it_is_done(
+    is_deleted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pages of a short response: it is deleted between two of them.
+    monkeypatch.setattr("ferrule.server.apis.responses.store._PAGE", 4)
+
+    async def story() -> None:
+        async with gateway_of(scripted_engine("hello")) as client:
+            id = (await client.post(PATH, {"input": "hi"})).json()["id"]
+            last = (await follow(client, id))[-1]["sequence_number"]
+            (get,) = [one for one in routes(client.gateway) if (one.method, one.path) == ("GET", f"{PATH}/{{id}}")]
+
+            async def stream(after: int) -> StreamingResponse:
+                query = {"stream": "true", "starting_after": str(after)}
+                answer = await get.handler(Request("GET", PATH, "r", query=query, params={"id": id}))
+                assert isinstance(answer, StreamingResponse)
+                return answer
+
+            first, at_end = await stream(-1), await stream(last)
+            head = await anext(first.chunks)
+            assert b"response.completed" not in head
+            if is_deleted:
+                assert (await client.request("DELETE", f"{PATH}/{id}")).status == 200
+            rest = b"".join([chunk async for chunk in first.chunks])
+            assert (b"response.completed" in rest, b"[DONE]" in rest) == (not is_deleted, not is_deleted)
+            assert (b"[DONE]" in b"".join([chunk async for chunk in at_end.chunks])) is not is_deleted
+
+    asyncio.run(story())
+
+
 def test_cancelling_stops_the_engine_and_ends_the_stream_cleanly() -> None:
     async def story() -> None:
         engine = EndlessEngine()
@@ -249,7 +282,6 @@ def test_an_answer_that_takes_too_long_ends_as_failed() -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input": "x", "background": True, "store": False}, "background"),
-    ({"input": "x", "tools": [WEATHER, {"type": "mcp", "server_label": "till"}]}, "mcp"),
     ({"input": "x", "tools": [{"type": "mcp", "server_label": "nowhere"}]}, "nowhere"),
     ({"input": "x", "tools": [{"type": "mcp", "server_label": "till", "server_url": "http://x"}]}, "server_url"),
     ({"input": "x", "previous_response_id": "resp_none"}, "previous_response_id"),

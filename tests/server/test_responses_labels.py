@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ferrule import ToolDefinition
-from ferrule.cli.serve_sources import PinnedServers, PinsFile
+from ferrule.cli.pins_file import PinsFile
+from ferrule.cli.serve_sources import PinnedServers
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.reply import Reply
@@ -62,7 +63,7 @@ def test_each_server_is_a_label_however_its_source_is_wrapped(pane: Callable[[So
         "files": ["read"],
         "mail": ["send"],
         "till": ["other"],
-        "ferrule": ["read", "send", "other"],
+        "ferrule": ["other", "read", "send"],
     }
 
 
@@ -78,7 +79,7 @@ def test_labels_follow_other_names_and_what_is_left_out() -> None:
 
 def test_a_name_that_two_sources_claim_has_no_label() -> None:
     tools = hosts(Servers([READ, SEND], id="mcp"), FakeSource([READ, OTHER], id="till"))
-    assert tools == {"mail": ["send"], "till": ["other"], "ferrule": ["send", "other"]}
+    assert tools == {"mail": ["send"], "till": ["other"], "ferrule": ["other", "send"]}
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
@@ -99,3 +100,58 @@ def test_a_client_names_a_server_with_and_without_pins(is_pinned: bool, tmp_path
             assert [one.name for one in engine.requests[0].tools] == ["mail_send"]
 
     asyncio.run(story())
+
+
+def test_what_is_computed_of_the_tools_is_kept_until_a_refresh_finds_others() -> None:
+    read = ToolDefinition("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
+    ann, ben = Principal("ann"), Principal("ben", scopes=frozenset({"read"}))
+
+    class Changing(Servers):
+        offered: tuple[ToolDefinition, ...] = (read, SEND)
+
+        async def tools(self) -> tuple[ToolDefinition, ...]:
+            return self.offered
+
+    async def kept() -> None:
+        source = Changing([])
+        tool_catalog = ToolCatalog(CombinedSources([source]), ToolSettings())
+        await tool_catalog.refresh()
+        labels = Labels(tool_catalog)
+        tools, of_ann, of_ben = tool_catalog.tools, labels.hosts(ann), labels.hosts(ben)
+        assert [*of_ann] == ["files", "mail", "ferrule"]
+        assert [*of_ben] == ["files", "ferrule"]
+        await tool_catalog.refresh()
+        assert tool_catalog.tools is tools
+        assert labels.hosts(ann) is of_ann
+        assert labels.hosts(ben) is of_ben
+        source.offered = (read, SEND, OTHER)
+        await tool_catalog.refresh()
+        assert "other" in tool_catalog.tools
+        assert [tool.definition.name for tool in labels.hosts(ann)["ferrule"]] == ["read", "send", "other"]
+        source.offered = (ToolDefinition("read", "Reads a file.", read.parameters), SEND)
+        await tool_catalog.refresh()
+        assert tool_catalog.tools["read"].description == "Reads a file."
+        assert labels.hosts(ben)["files"][0].definition.description == "Reads a file."
+
+    asyncio.run(kept())
+
+
+def test_a_tool_that_moved_to_another_server_has_that_servers_label() -> None:
+    class Moving(Servers):
+        at = "files"
+
+        @property
+        def statuses(self) -> tuple[SourceStatus, ...]:
+            return (SourceStatus(self.at, "mcp", tools=("read",)),)
+
+    async def labels_of_both() -> list[list[str]]:
+        source = Moving([READ])
+        tool_catalog = ToolCatalog(CombinedSources([source]), ToolSettings())
+        labels = Labels(tool_catalog)
+        told: list[list[str]] = []
+        for source.at in ("files", "mail"):
+            await tool_catalog.refresh()
+            told.append([*labels.hosts(Principal("ann"))])
+        return told
+
+    assert asyncio.run(labels_of_both()) == [["files", "ferrule"], ["mail", "ferrule"]]

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from dialects.requests import requests
 from ferrule.core.request import ToolCallRequest
+from ferrule.core.text_grammar import TextGrammar
+from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.answer.resume_record import ResumeRecord
@@ -28,6 +30,7 @@ NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
     instructions=st.none() | st.text(max_size=9),
     leave=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
     epoch=st.integers(1, 99),
+    described_tools=NAMES.map(frozenset),
 )
 def test_whatever_is_planned_comes_back_from_json_the_same(
     request: ToolCallRequest,
@@ -39,9 +42,10 @@ def test_whatever_is_planned_comes_back_from_json_the_same(
     instructions: str | None,
     leave: dict[str, str],
     epoch: int,
+    described_tools: frozenset[str],
 ) -> None:
     plan = ResumeRecord(
-        request=replace(request, messages=()),
+        request=replace(request, messages=(), described_tools=described_tools),
         tool_owner=whose,
         tool_names=names,
         labels=labels,
@@ -54,6 +58,21 @@ def test_whatever_is_planned_comes_back_from_json_the_same(
         epoch=epoch,
     )
     assert ResumeRecord.from_json(json.loads(json.dumps(plan.as_json()))) == plan
+
+
+@pytest.mark.parametrize("grammar", [None, TextGrammar("regex", "a+")])
+def test_a_custom_tool_comes_back_with_its_grammar(grammar: TextGrammar | None) -> None:
+    request = ToolCallRequest(messages=(), tools=(ToolDefinition.custom("patch", "", grammar),))
+    plan = ResumeRecord(request=request, tool_owner=ToolOwner.CALLER)
+    assert ResumeRecord.from_json(json.loads(json.dumps(plan.as_json()))) == plan
+
+
+def test_a_tool_of_a_record_of_an_earlier_version_is_a_function() -> None:
+    tool = ToolDefinition("ping")
+    plan = ResumeRecord(request=ToolCallRequest(messages=(), tools=(tool,)), tool_owner=ToolOwner.CALLER)
+    data = plan.as_json()
+    del data["request"]["tools"][0]["is_custom"], data["request"]["tools"][0]["input_grammar"]
+    assert ResumeRecord.from_json(data).request.tools == (tool,)
 
 
 @pytest.mark.parametrize("data", [{}, {"request": {}}, {"request": None, "whose": "gateway"}])

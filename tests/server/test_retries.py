@@ -12,7 +12,8 @@ import pytest
 
 from ferrule import tool
 from ferrule.core.call import FunctionCall, ToolCall
-from ferrule.core.event import Event
+from ferrule.core.event import Event, FinishReason, Usage
+from ferrule.core.message import Text
 from ferrule.core.reply import Reply, events_of
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
@@ -30,17 +31,18 @@ APIS = ("chat", "messages", "responses", "responses, not stored")
 
 
 class ScriptedEngine(Engine):
-    """Replies and failures in their order. `gate` holds up everything after the first reply."""
+    """Replies and failures in their order. `gate` holds up all after the first reply; with `gates_all`, that too."""
 
     def __init__(self, script: Iterable[Reply | Exception]) -> None:
         self.traits = Traits(name="scripted")
         self.requests: list[ToolCallRequest] = []
         self.gate: asyncio.Event | None = None
+        self.gates_all = False
         self._script = iter(script)
 
     async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
-        if self.gate is not None and len(self.requests) > 1:
+        if self.gate is not None and (self.gates_all or len(self.requests) > 1):
             await self.gate.wait()
         step = next(self._script)
         if isinstance(step, Exception):
@@ -203,6 +205,26 @@ def test_a_request_with_the_key_of_a_running_one_waits_for_its_answer(api: str, 
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_a_retry_of_a_request_whose_model_still_writes_waits_for_its_answer(api: str) -> None:
+    """Nothing has happened by then, but it may: the request is stored before the model is asked."""
+
+    async def scenario() -> None:
+        async with shop_of(PAY, "Done.") as shop:
+            shop.engine.gate, shop.engine.gates_all = asyncio.Event(), True
+            first = asyncio.ensure_future(shop.ask(api))
+            while not shop.engine.requests:
+                await asyncio.sleep(0.01)
+            second = asyncio.ensure_future(shop.ask(api, RETRY))
+            await asyncio.sleep(0.2)
+            assert not second.done()
+            shop.engine.gate.set()
+            assert text_of(await first) == text_of(await second) == "One moment. Done."
+            assert (shop.paid, len(shop.engine.requests)) == ([7], 2)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_a_key_with_another_body_is_refused(api: str) -> None:
     async def scenario() -> None:
         async with shop_of(PAY, "Done.") as shop:
@@ -234,6 +256,27 @@ def test_a_key_also_keeps_answers_whose_calls_the_client_runs(api: str) -> None:
             assert '"go"' in answers[0].body.decode()
             assert _calls(answers[0].json()) == _calls(answers[1].json())
             assert len(shop.engine.requests) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("has_tools", [False, True], ids=["the gateway's tools", "the client's tools"])
+@pytest.mark.parametrize("api", ["chat", "messages"])
+def test_a_retry_is_told_the_same_stop_string_and_the_same_cached_tokens(api: str, has_tools: bool) -> None:
+    reply = Reply((Text("So."),), finish=FinishReason.STOP, usage=Usage(9, 2, 5), stop="END")
+    schema = {"type": "object"}
+    function = {"type": "function", "function": {"name": "go", "parameters": schema}}
+    offered = [function if api == "chat" else {"name": "go", "input_schema": schema}]
+
+    async def scenario() -> None:
+        async with shop_of(reply) as shop:
+            fields: dict[str, Any] = {"tools": offered} if has_tools else {}
+            answers = [(await shop.ask(api, {"idempotency-key": "a"}, **fields)).json() for _ in range(2)]
+            assert len(shop.engine.requests) == 1
+            first, second = ([one["usage"], one.get("stop_reason"), one.get("stop_sequence")] for one in answers)
+            assert first == second
+            assert "5" in str(first[0])
+            assert api == "chat" or first[1:] == ["stop_sequence", "END"]
 
     asyncio.run(scenario())
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
 
 import pytest
 
 from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, TextDelta
+from ferrule.core.forward import ForwardApi, ForwardedPart, ForwardRequest
 from ferrule.core.message import ChatMessage
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
+from ferrule.dialects.openai_forward import read_completion, read_embeddings
 from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import (
@@ -168,6 +171,34 @@ def test_different_requests_that_fail_in_a_row_make_an_engine_sick() -> None:
     health.record_failure(EngineError("500"), ask("four"))
     assert health.is_healthy
     health.record_failure(EngineError("500"), ask("five"))
+    assert not health.is_healthy
+
+
+@pytest.mark.parametrize("read, name", [(read_completion, "prompt"), (read_embeddings, "input")])
+def test_different_forwarded_requests_that_fail_in_a_row_make_an_engine_sick(
+    read: Callable[[dict[str, Any]], ForwardRequest], name: str
+) -> None:
+    class Broken:
+        apis = frozenset(ForwardApi)
+
+        async def forward(self, request: ForwardRequest, /) -> AsyncGenerator[ForwardedPart, None]:
+            raise EngineError("500")
+            yield
+
+    engine = FakeEngine([])
+    engine.forwarder = Broken()
+    routed = route_to(engine)
+    health = routed.replicas[0].health
+
+    def fail(text: str) -> None:
+        with pytest.raises(EngineError):
+            asyncio.run(anext(routed.forward(read({name: text}))))
+
+    for _ in range(20):
+        fail("the same")
+    assert health.is_healthy
+    fail("another")
+    fail("a third")
     assert not health.is_healthy
 
 

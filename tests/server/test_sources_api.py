@@ -1,4 +1,4 @@
-"""`/v1/sources`: the status of each source and its quarantined tools, for admins."""
+"""`/v1/sources`: the status of each source and its quarantined tools, as an operator sees them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_only_admins_may_list_sources() -> None:
         del functions["tools"]
         assert functions == {
             **{"object": "source", "name": "python", "kind": "functions", "state": "ready", "why": ""},
-            **{"trust": "own", "quarantined": []},
+            **{"trust": "own", "quarantined": [], "login": None},
         }
         assert body["notices"] == []
 

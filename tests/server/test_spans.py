@@ -45,6 +45,14 @@ def fail(city: str) -> str:
 def spans_of(
     *engines: Engine, path: str = CHAT, headers: dict[str, str] | None = None, **more: Any
 ) -> tuple[ReadableSpan, ...]:
+    """The spans of the parts of a request."""
+    return all_spans_of(*engines, path=path, headers=headers, **more)[:-1]
+
+
+def all_spans_of(
+    *engines: Engine, path: str = CHAT, headers: dict[str, str] | None = None, **more: Any
+) -> tuple[ReadableSpan, ...]:
+    """The spans of a request, its own last."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -67,8 +75,9 @@ def attributes_of(span: ReadableSpan) -> dict[str, Any]:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_reply_is_a_span_with_genai_attributes(path: str, stream: bool) -> None:
     reply = Reply(Reply.of(SECRET).parts, finish=FinishReason.STOP, usage=Usage(7, 5))
-    (span,) = spans_of(scripted_engine(reply), path=path, stream=stream)
-    assert (span.name, span.kind, span.parent) == ("chat e0", SpanKind.CLIENT, None)
+    span, request = all_spans_of(scripted_engine(reply), path=path, stream=stream)
+    assert (span.name, span.kind) == ("chat e0", SpanKind.CLIENT)
+    assert span.parent == request.context
     attributes = attributes_of(span)
     attributes.pop("gen_ai.conversation.id")
     assert attributes == {
@@ -85,17 +94,53 @@ def test_a_reply_is_a_span_with_genai_attributes(path: str, stream: bool) -> Non
 
 
 def test_spans_join_the_trace_of_the_client() -> None:
-    (span,) = spans_of(scripted_engine("Hello."), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
-    assert span.parent is not None
-    assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
+    span, request = all_spans_of(scripted_engine("Hello."), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+    assert request.parent is not None
+    assert (f"{request.parent.trace_id:032x}", f"{request.parent.span_id:016x}") == (TRACE, PARENT)
     assert span.context is not None
-    assert span.context.trace_id == span.parent.trace_id
+    assert f"{span.context.trace_id:032x}" == TRACE
+
+
+def test_a_request_is_a_span_by_its_route_with_its_status() -> None:
+    *_, request = all_spans_of(scripted_engine("Hello."))
+    assert (request.name, request.kind, request.parent) == ("POST /v1/chat/completions", SpanKind.SERVER, None)
+    assert attributes_of(request) == {
+        "http.request.method": "POST",
+        "http.route": "/v1/chat/completions",
+        "http.response.status_code": 200,
+    }
+
+
+def test_a_request_of_an_unavailable_engine_is_a_failed_span_and_a_refused_one_is_not() -> None:
+    *_, failed = all_spans_of(FailingEngine(EngineUnavailableError(SECRET, code=SECRET)))
+    assert failed.status.status_code is StatusCode.ERROR
+    assert attributes_of(failed)["error.type"] == "engine_unavailable"
+    (refused,) = all_spans_of(scripted_engine(), messages="no list")
+    assert refused.status.status_code is StatusCode.UNSET
+    assert attributes_of(refused)["http.response.status_code"] == 400
+
+
+def test_an_instrumented_server_has_one_span_for_a_request() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def scenario() -> None:
+        async with gateway_of(scripted_engine("Hello.")) as client:
+            client.gateway.telemetry.spans = Spans.from_provider(provider)
+            with provider.get_tracer("instrumentation").start_as_current_span("the server's"):
+                await client.post(CHAT, BODIES[CHAT])
+
+    asyncio.run(scenario())
+    chat, server = exporter.get_finished_spans()
+    assert (chat.name, server.name) == ("chat e0", "the server's")
+    assert chat.parent == server.context
 
 
 @pytest.mark.parametrize("damaged", ["", "00-zz", f"00-{'0' * 32}-{PARENT}-01", "\x00" * 60, "9" * 10_000])
 def test_an_invalid_traceparent_starts_a_new_trace(damaged: str) -> None:
-    (span,) = spans_of(scripted_engine("Hello."), headers={"traceparent": damaged})
-    assert span.parent is None
+    _, request = all_spans_of(scripted_engine("Hello."), headers={"traceparent": damaged})
+    assert request.parent is None
 
 
 def test_a_loop_is_a_span_for_each_reply_and_one_for_each_tool_in_order() -> None:
@@ -121,7 +166,7 @@ def test_failures_have_an_error_type() -> None:
     call = Reply.of(ToolCall.of("fail", {"city": "Paris"}, id="call_1"))
     _, tool_span, _ = spans_of(scripted_engine(call, "Sorry."), own=True)
     (chat,) = spans_of(FailingEngine(EngineUnavailableError(SECRET, code=SECRET)))
-    assert attributes_of(tool_span)["error.type"] == "tool_failed"
+    assert attributes_of(tool_span)["error.type"] == "tool_error"
     assert attributes_of(chat)["error.type"] == "engine_unavailable"
     assert {span.status.status_code for span in (tool_span, chat)} == {StatusCode.ERROR}
 
@@ -144,7 +189,21 @@ def test_without_an_sdk_there_are_no_spans() -> None:
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     spans = Spans.from_environment()
     assert not spans.is_on
-    assert spans.parent({"traceparent": f"00-{TRACE}-{PARENT}-01"}) is None
+    trace_context = spans.begin_request({"traceparent": f"00-{TRACE}-{PARENT}-01"}, "POST", CHAT)
+    assert (trace_context.parent, trace_context.span) == (None, None)
+    assert (trace_context.trace_id, trace_context.exemplar_id) == (TRACE, TRACE)
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE.upper()}-{PARENT}-01", "\n"]
+)
+def test_only_a_valid_trace_id_of_a_client_is_taken(damaged: str) -> None:
+    assert Spans().begin_request({"traceparent": damaged}, "POST", CHAT).trace_id == ""
+
+
+def test_a_trace_that_nobody_records_is_no_exemplar() -> None:
+    trace_context = Spans().begin_request({"traceparent": f"00-{TRACE}-{PARENT}-00"}, "POST", CHAT)
+    assert (trace_context.trace_id, trace_context.exemplar_id) == (TRACE, "")
 
 
 def test_an_sdk_that_the_process_has_configured_is_found() -> None:

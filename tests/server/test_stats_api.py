@@ -56,6 +56,34 @@ def test_a_line_is_of_one_model_as_it_is_configured_and_one_definition_as_it_is_
     run_story(story, replies=[LOOKS, "Quiet."])
 
 
+def test_a_summary_has_one_line_for_each_tool_of_the_principal() -> None:
+    async def story(world: World) -> None:
+        for who in ("ann", "rob", "eve"):
+            assert (await world.client.post("/v1/chat/completions", ASKED, bearer(who))).status == 200
+
+        async def summary(who: str, query: str = "") -> dict[str, Any]:
+            answer = await world.client.get(f"/v1/stats/tools{query}", bearer(who))
+            assert answer.status == 200, answer.body
+            fits("ToolSummaryPage", answer.json())
+            return {one["tool"]: one for one in answer.json()["data"]}
+
+        ann, rob, boss = await summary("ann"), await summary("rob"), await summary("boss")
+        assert (ann["look"]["loaded"], ann["look"]["called"], ann["look"]["failed"]) == (2, 1, 0)
+        assert ann["look"]["seconds_p50"] >= 0
+        assert ann["look"]["definition_tokens"] > 0
+        assert ann["pay"]["seconds_p50"] is None
+        assert rob.keys() == {"look"}, "rob was never offered another tool and sees none"
+        assert boss["look"]["called"] == 2
+        assert (await summary("boss", "?principal=rob"))["look"]["called"] == 1
+        assert (await summary("rob", "?principal=ann"))["look"]["called"] == 1
+        assert await summary("ann", "?since=1e12") == {}
+        page = (await world.client.get("/v1/stats/tools?limit=1", bearer("ann"))).json()
+        assert ([one["tool"] for one in page["data"]], page["has_more"]) == (["look"], True)
+        assert (await world.client.get("/v1/stats/tools?limit=0", bearer("ann"))).status == 400
+
+    run_story(story, replies=[LOOKS, "Quiet."] * 3)
+
+
 def test_invented_tool_names_are_shown_with_the_nearest_tool() -> None:
     async def story(world: World) -> None:
         await world.client.post("/v1/chat/completions", ASKED, bearer("ann"))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
+from ferrule.core.tool import ToolDefinition
 from ferrule.run.executor import ToolSettings
 from ferrule.server.apis.tools import HOPS, wire_code
 from ferrule.sources.functions import Functions
@@ -32,9 +33,11 @@ def test_a_principal_sees_exactly_the_tools_that_it_may_use() -> None:
     run_story(story)
 
 
-def test_notices_are_for_admins() -> None:
+def test_notices_are_for_operators() -> None:
     async def story(world: World) -> None:
-        assert (await world.client.get("/v1/tools", bearer("ann"))).json()["notices"] == []
+        # Eve is an admin of another tenant.
+        for who in ("ann", "eve"):
+            assert (await world.client.get("/v1/tools", bearer(who))).json()["notices"] == []
         assert (await world.client.get("/v1/tools", bearer("boss"))).json()["notices"] == ["gone does not exist"]
 
     run_story(story, tools=ToolSettings(tools_default_set=("look", "gone")))
@@ -301,3 +304,34 @@ def test_a_call_that_finds_no_free_thread_is_refused_with_a_retryable_code(call_
             assert (await client.post("/v1/tools/call", {**body, "call_id": call_id or "other"})).status == 200
 
     asyncio.run(scenario())
+
+
+def test_a_search_lists_the_best_tools_that_the_key_may_use() -> None:
+    async def story(world: World) -> None:
+        body = (await world.client.get("/v1/tools?text=pays+an+amount", bearer("ann"))).json()
+        assert body["data"][0]["name"] == "pay"
+        assert body["data"][0]["score"] > 0
+        assert (await world.client.get("/v1/tools?text=pays+an+amount", bearer("rob"))).json()["data"] == []
+        limited = (await world.client.get("/v1/tools?text=pays&limit=1", bearer("ann"))).json()
+        assert len(limited["data"]) == 1
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("query", ["text=pay&limit=0", "text=pay&limit=x", f"text={'x' * 2000}"])
+def test_an_invalid_search_is_refused(query: str) -> None:
+    async def story(world: World) -> None:
+        assert (await world.client.get(f"/v1/tools?{query}", bearer("ann"))).status == 400
+
+    run_story(story)
+
+
+def test_a_tool_that_was_added_is_found_at_once() -> None:
+    async def story(world: World) -> None:
+        assert (await world.client.get("/v1/tools?text=sheep", bearer("ann"))).json()["data"] == []
+        catalog = world.client.gateway.tool_catalog
+        catalog.tools = {**catalog.tools, "count_sheep": ToolDefinition("count_sheep", "Counts sheep.")}
+        body = (await world.client.get("/v1/tools?text=sheep", bearer("ann"))).json()
+        assert [one["name"] for one in body["data"]] == ["count_sheep"]
+
+    run_story(story)

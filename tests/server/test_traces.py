@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any
@@ -359,6 +360,28 @@ def test_a_gateway_stops_although_the_ledger_hangs(monkeypatch: pytest.MonkeyPat
             client.gateway.ledger.record_requests = record_requests
             body = {"model": "e0", "messages": [{"role": "user", "content": "Hello"}]}
             assert (await client.post(CHAT, body, bearer("ann"))).status == 200
+        assert client.gateway.telemetry.counts.values["ferrule_traces_lost"][()] == 1
+
+    asyncio.run(scenario())
+
+
+def test_what_a_stop_interrupts_while_it_becomes_a_row_is_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_recorder, "_STOP_SECONDS", 0.05)
+    begun, may_end, row_of = threading.Event(), threading.Event(), trace_recorder.row_of
+
+    def slow_row_of(*arguments: Any) -> Any:
+        begun.set()
+        may_end.wait()
+        return row_of(*arguments)
+
+    monkeypatch.setattr(trace_recorder, "row_of", slow_row_of)
+
+    async def scenario() -> None:
+        async with gateway_of(scripted_engine("a"), config=KEYS) as client:
+            body = {"model": "e0", "messages": [{"role": "user", "content": "Hello"}]}
+            assert (await client.post(CHAT, body, bearer("ann"))).status == 200
+            await asyncio.to_thread(begun.wait)
+        may_end.set()
         assert client.gateway.telemetry.counts.values["ferrule_traces_lost"][()] == 1
 
     asyncio.run(scenario())

@@ -134,7 +134,8 @@ def test_on_a_real_port_the_key_comes_back_neither_in_the_answer_nor_in_a_log() 
     (taken, refused), lines = asyncio.run(scenario())
     assert taken.startswith("http/1.1 101 ")
     assert "sec-websocket-protocol: ferrule.v1\r\n" in taken
-    assert refused.startswith("http/1.1 403 ")
+    assert refused.startswith("http/1.1 401 ")
+    assert 'www-authenticate: bearer realm="ferrule"\r\n' in refused
     assert [line["outcome"] for line in lines.with_event("request")].count("unauthenticated") == 1
     for text in (CANARY, key_protocol(CANARY), key_protocol(CANARY).removeprefix("ferrule.key.")):
         assert text not in lines.text

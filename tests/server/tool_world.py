@@ -51,11 +51,11 @@ class World:
         return await self.client.post("/mcp", body, {**bearer(who), **headers})
 
 
-# Ann uses every tool, Rob one of them; Boss is an approver and admin; Eve is in another tenant.
+# Ann uses every tool, Rob one of them; Boss is an approver, admin and operator; Eve is in another tenant.
 CONFIG = config_with_keys(
     key("ann", tenant="acme", tools=("*",)),
     key("rob", tenant="acme", tools=("look",)),
-    key("boss", tenant="acme", tools=("*",), approve=True, admin=True),
+    key("boss", tenant="acme", tools=("*",), approve=True, admin=True, operator=True),
     key("eve", tenant="evil", tools=("*",), approve=True, admin=True),
 )
 

@@ -1,7 +1,8 @@
 """An MCP server for the older protocol in plain Python, for behaviour that an SDK would never show. It starts fast.
 
-`python mcp_plain_server.py PAGES`, where PAGES is JSON: a list of pages of tools, each tool as it is sent. A tool's
-name says what it does.
+`python mcp_plain_server.py PAGES [RESULTS]`, where PAGES is JSON: a list of pages of tools, each tool as it is sent. A
+tool's name says what it does. RESULTS are the results of other requests by method; a list has a result for each cursor.
+Without a page the server has no tools, and does not know the request for them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from typing import Any
 
 PAGES: list[list[Any]] = json.loads(sys.argv[1])
+RESULTS: dict[str, Any] = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
 NAMED = {"jsonrpc": "2.0"}
 # Calls that are answered some time after the next list was refused.
 LATE: list[int] = []
@@ -70,7 +72,8 @@ def main() -> None:
         id, params = message.get("id"), message.get("params") or {}
         match message["method"]:
             case "initialize":
-                capabilities = {"tools": {"listChanged": True}}
+                capabilities: dict[str, Any] = {"tools": {"listChanged": True}} if PAGES else {}
+                capabilities |= {method.split("/")[0]: {} for method in RESULTS}
                 named = {"name": "plain", "version": "1"}
                 version = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": named}
                 say(id=id, result=version)
@@ -78,7 +81,10 @@ def main() -> None:
                 say(id=id, error={"code": -32603, "message": "no list now"})
                 time.sleep(0.2)
                 say(id=LATE.pop(), result=text("late"))
-            case "tools/list":
+            case method if method in RESULTS:
+                result = RESULTS[method]
+                say(id=id, result=result[int(params.get("cursor") or 0)] if isinstance(result, list) else result)
+            case "tools/list" if PAGES:
                 say(id=id, result=list_tools(params))
             case "tools/call":
                 call_tool(id, params)

@@ -21,8 +21,14 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
-def plain(name: str, *pages: list[Any], trusted: bool = False, timeouts: Timeouts | None = None) -> Server:
-    reach = StdioTransport(sys.executable, (str(PLAIN), json.dumps(pages)))
+def plain(
+    name: str,
+    *pages: list[Any],
+    trusted: bool = False,
+    timeouts: Timeouts | None = None,
+    results: dict[str, Any] | None = None,
+) -> Server:
+    reach = StdioTransport(sys.executable, (str(PLAIN), json.dumps(pages), json.dumps(results or {})))
     return Server(name, reach, trusted, timeouts or Timeouts())
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.micro.service import ServiceInfo, ServicePing, ServiceStats
 
+from ferrule.core.text_grammar import TextGrammar
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusError
 from ferrule.sources.bus.micro import (
@@ -119,6 +121,20 @@ def test_a_definition_is_believed_only_if_it_has_the_hash_that_was_asked_for() -
         )
     with pytest.raises(BusError):
         read_definition(b"{}", tool.fingerprint)
+
+
+@pytest.mark.parametrize("grammar", [None, TextGrammar("lark", 'start: "a"+')])
+def test_a_custom_tool_crosses_the_bus_with_its_grammar(grammar: TextGrammar | None) -> None:
+    tool = replace(
+        ToolDefinition.custom("patch", "Patches", grammar), bound_capability="files.patch", bound_version="1.0"
+    )
+    assert read_definition(definition_bytes(tool), tool.fingerprint) == tool
+    with pytest.raises(BusError):
+        read_definition(definition_bytes(tool).replace(b'"custom"', b'"other"'), tool.fingerprint)
+    for damaged in (b'"custom": []', b'"custom": 1', b'"custom": {"syntax": "ebnf"}'):
+        body = definition_bytes(replace(tool, input_grammar=None)).replace(b'"custom": {}', damaged)
+        with pytest.raises(BusError):
+            read_definition(body, tool.fingerprint)
 
 
 @given(st.integers(0, 3_000))

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ferrule import tool
+from ferrule import Media, tool
 from ferrule.core.context import CallContext, Principal, Progress
+from ferrule.core.media import media_line
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.errors import DefinitionError, ToolError
 from ferrule.server.process import event_loop
@@ -33,6 +34,30 @@ def test_a_function_is_called_with_the_types_that_it_asks_for() -> None:
         return day + datetime.timedelta(days=1)
 
     assert outcome(next_day, {"day": "2026-02-28"}) == Answered("2026-03-01")
+
+
+def test_a_result_with_more_paths_than_steps_ends() -> None:
+    def knot() -> list[Any]:
+        loop: list[Any] = []
+        loop += [loop, loop]
+        return loop
+
+    assert isinstance(outcome(knot, {}), Answered)
+
+
+def test_images_are_found_in_the_objects_of_a_program() -> None:
+    shot = Media("image", "image/png", data=b"pixels")
+
+    @dataclass
+    class Page:
+        title: str
+        shot: Media
+
+    def look() -> Any:
+        return Page("Home", shot)
+
+    answer = outcome(look, {})
+    assert answer == Answered({"title": "Home", "shot": media_line(shot)}, media=(shot,))
 
 
 def test_a_plain_function_runs_in_a_thread_and_an_asynchronous_one_in_the_loop() -> None:

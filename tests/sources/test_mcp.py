@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,14 @@ import pytest
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
+from ferrule.sources.mcp import client
+from ferrule.sources.mcp.access import ToolAccess
 from ferrule.sources.mcp.config import HttpTransport, McpConfig, Server, StdioTransport, Timeouts
 from ferrule.sources.mcp.pins import Pins
-from ferrule.sources.mcp.server_connection import SourceState
+from ferrule.sources.mcp.server_connection import ServerConnection, SourceState
 from ferrule.sources.mcp.servers import McpServers, prefixes
+from ferrule.sources.mcp.start_limit import StartLimit
+from ferrule.sources.mcp.tool_list import tool_of
 from ferrule.sources.status import Trust
 from sources.mcp_servers import SWIFT, call_tool, plain, tool
 from waiting import until
@@ -203,7 +208,7 @@ def test_a_servers_status_has_the_definitions_of_changed_tools_before_and_after(
         assert entry.before.fingerprint == source.pins.of("s", "echo") != entry.now.fingerprint
         assert (missing.name, missing.trust, missing.tools) == ("none", Trust.UNTRUSTED, ())
         assert missing.state is SourceState.FAILED
-        assert missing.reason.startswith("cannot be started or reached")
+        assert missing.reason == "cannot be started: there is no program '/no/such/program'"
         source.repin("s", "echo")
         assert source.statuses[0].quarantined == ()
 
@@ -290,10 +295,10 @@ def test_a_list_that_does_not_end_costs_its_server_only() -> None:
     run_story([plain("good", [tool("a")]), plain("endless", *([tool(f"t{n}")] for n in range(300)))], story)
 
 
-def test_a_tool_that_needs_a_task_is_not_offered() -> None:
+def test_a_tool_that_needs_a_task_is_offered() -> None:
     async def story(source: McpServers) -> None:
-        assert await names(source) == []
-        assert "runs only as a task" in source.notices[0]
+        assert await names(source) == ["s_x"]
+        assert source.notices == ()
 
     run_story([plain("s", [tool("x", execution={"taskSupport": "required"})])], story)
 
@@ -307,3 +312,97 @@ def test_a_tool_that_is_not_there_is_not_delivered() -> None:
         assert isinstance(await call_tool(source, "s_nothing"), NotDelivered)
 
     run_story([plain("s", [tool("a")])], story)
+
+
+def test_the_operator_says_which_tools_are_offered_and_which_only_read() -> None:
+    tools = [tool("get_a"), tool("get_secret"), tool("put_a"), tool("drop")]
+    access = ToolAccess(allow=("get_*", "put_*"), deny=("*_secret", "gone_*"), read_only=("get_*",))
+
+    async def story(source: McpServers) -> None:
+        effects = {one.name: one.side_effects for one in await source.tools()}
+        assert effects == {"s_get_a": False, "s_put_a": True}
+        assert source.notices == ("s: deny 'gone_*' matches no tool",)
+        for name in ("s_get_secret", "s_drop"):
+            refused = await call_tool(source, name)
+            assert isinstance(refused, NotDelivered)
+            assert "not allowed" in refused.reason
+        # What is not offered is not accepted either.
+        assert set(source.pins.hashes["s"]) == {"get_a", "put_a"}
+
+    run_story([replace(plain("s", tools), access=access)], story)
+
+
+def test_a_program_that_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
+    script = tmp_path / "server"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    (tmp_path / "data").write_text("")
+    nowhere = {"PATH": str(tmp_path)}
+    servers = [
+        Server("npx", StdioTransport("npx", ("-y", "a-server"), nowhere)),
+        Server("other", StdioTransport("some-server", (), nowhere)),
+        Server("script", StdioTransport("server", (), nowhere)),
+        Server("data", StdioTransport(str(tmp_path / "data"))),
+        Server("cwd", StdioTransport(sys.executable, cwd=str(tmp_path / "none"))),
+    ]
+
+    async def story(source: McpServers) -> None:
+        notices = {one.name: " ".join(one.notices) for one in source.servers}
+        assert "there is no program 'npx' in the PATH; install Node.js" in notices["npx"]
+        assert "there is no program 'some-server' in the PATH; install it" in notices["other"]
+        assert f"the program that {script} names in its first line is missing" in notices["script"]
+        assert "may not be executed" in notices["data"]
+        assert "none' is not a directory" in notices["cwd"]
+
+    run_story(servers, story)
+
+
+def test_a_list_that_has_not_changed_is_neither_converted_nor_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    converted: list[str] = []
+
+    def counted(raw: Any) -> Any:
+        converted.append(raw["name"])
+        return tool_of(raw)
+
+    monkeypatch.setattr(client, "tool_of", counted)
+
+    async def work() -> None:
+        pages = [[tool("echo"), tool("change")], [tool("b")]]
+        async with McpServers([plain("s", *pages)], options=SWIFT, settle_seconds=30) as source:
+            (connection,) = source._connections  # pyright: ignore[reportPrivateUsage]
+            assert isinstance(connection, ServerConnection)
+            session = connection.session
+            assert session is not None
+            before, definitions = connection.tools, await source.tools()
+            for _ in range(3):
+                again, _ = await session.tools()
+                assert all(one is other for one, other in zip(again, before, strict=True))
+            assert all(one is other for one, other in zip(await source.tools(), definitions, strict=True))
+            assert converted == ["echo", "change", "b"]
+            await call_tool(source, "s_change")
+            await until(lambda: bool(source.quarantined))
+            # The page that changed, and not the other one.
+            assert converted == ["echo", "change", "b", "echo", "change"]
+
+    asyncio.run(work())
+
+
+def test_servers_that_die_together_come_back_at_the_pace_of_the_process() -> None:
+    servers = [plain(f"s{number}", [tool("die"), tool("echo")]) for number in range(6)]
+    starts: list[float] = []
+
+    class Noted(StartLimit):
+        async def wait(self) -> None:
+            await super().wait()
+            starts.append(time.monotonic())
+
+    async def work() -> None:
+        options = replace(SWIFT, restarts=Noted(4))
+        async with McpServers(servers, options=options, settle_seconds=30) as source:
+            assert not starts, "the first start of a server waits for nobody"
+            await asyncio.gather(*(call_tool(source, f"{server.name}_die") for server in servers))
+            await until(lambda: len(starts) >= 6 and all(one.state == "ready" for one in source.servers))
+
+    asyncio.run(work())
+    assert starts[4] - starts[0] >= 0.99
+    assert starts[5] - starts[1] >= 0.99

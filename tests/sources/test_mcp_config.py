@@ -11,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
+from ferrule.sources.mcp.access import ToolAccess
 from ferrule.sources.mcp.config import (
     HttpTransport,
     McpConfig,
+    OAuthClient,
     Server,
     StdioTransport,
     Timeouts,
     config_of,
     read_config,
 )
+from ferrule.sources.mcp.options import ResourceAccess
+from ferrule.sources.mcp.sandbox import Sandbox
 from ferrule.sources.mcp.servers import McpServers
 
 SET = {"TOKEN": "secret", "EMPTY": ""}
@@ -182,3 +186,132 @@ def test_servers_are_made_from_the_path_of_a_file(tmp_path: Path, kind: type[str
 def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="cannot be read"):
         McpServers(tmp_path / "mcp.json")
+
+
+def test_a_registered_client_is_read_and_its_secrets_are_not_shown() -> None:
+    entry = {
+        "url": "https://a.example/mcp",
+        "oauth": {"clientId": "c", "clientSecret": "${TOKEN}", "scope": "use", "callbackPort": 4000, "issuer": "i"},
+    }
+    transport = server(entry).transport
+    assert isinstance(transport, HttpTransport)
+    assert transport.oauth == OAuthClient("c", "secret", scope="use", issuer="i", callback_port=4000)
+    assert "secret" not in repr(transport)
+    machine = {"clientId": "c", "privateKey": "pem", "algorithm": "ES256", "grant": "client_credentials", "issuer": "i"}
+    transport = server({**entry, "oauth": machine}).transport
+    assert isinstance(transport, HttpTransport)
+    assert transport.oauth.signs_in_itself
+
+
+@pytest.mark.parametrize(
+    "oauth, words",
+    [
+        ("yes", "must be an object"),
+        ({"clientID": "c"}, "unknown key 'clientID'"),
+        ({"callbackPort": "80"}, "must be a port number"),
+        ({"callbackPort": 70_000}, "must be a port number"),
+        ({"grant": "password"}, "must be one of authorization_code, client_credentials, jwt_bearer"),
+        ({"grant": "jwt_bearer", "clientId": "c"}, 'needs "clientId" and "assertionFile"'),
+        ({"assertionFile": "f", "issuer": "i"}, '"assertionFile" needs "grant"'),
+        ({"grant": "jwt_bearer", "clientId": "c", "assertionFile": "f"}, 'needs "issuer"'),
+        (
+            {"grant": "client_credentials", "clientId": "c", "clientSecret": "s", "assertionFile": "f", "issuer": "i"},
+            "give one of",
+        ),
+        ({"clientId": "c", "clientSecret": "s"}, 'needs "issuer"'),
+        ({"grant": "client_credentials", "clientId": "c"}, '"privateKey" or "assertionFile"'),
+        ({"account": "everyone"}, "must be one of shared, tenant, principal"),
+        (
+            {"grant": "client_credentials", "clientId": "c", "clientSecret": "s", "issuer": "i", "account": "tenant"},
+            "nobody's own account",
+        ),
+    ],
+)
+def test_a_client_that_could_not_sign_in_is_reported(oauth: object, words: str) -> None:
+    assert words in fault({"url": "https://a.example/mcp", "oauth": oauth})
+
+
+def test_a_server_with_a_token_of_its_own_is_never_signed_in_to() -> None:
+    for name in ("Authorization", "authorization"):
+        transport = server({"url": "https://a.example/mcp", "headers": {name: "Bearer x"}}).transport
+        assert isinstance(transport, HttpTransport)
+        assert not transport.may_sign_in
+
+
+def test_what_the_operator_says_of_tools_is_patterns() -> None:
+    access = server({"command": "c", "allow": ["get_*"], "deny": ["*_secret"], "readOnly": True}).access
+    assert access == ToolAccess(("get_*",), ("*_secret",), ("*",))
+    assert server({"command": "c", "readOnly": ["get_*"]}).access.read_only == ("get_*",)
+    assert server({"command": "c", "readOnly": False}).access == ToolAccess()
+    for entry in ({"allow": "get_*"}, {"deny": [1]}, {"readOnly": "yes"}, {"allow": [""]}):
+        assert "must be a list of names" in fault({"command": "c", **entry})
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (False, None),
+        (True, Sandbox()),
+        (
+            {"readable": ["/srv/docs/"], "writable": ["/srv/out"], "network": True},
+            Sandbox(True, ("/srv/docs",), ("/srv/out",)),
+        ),
+    ],
+)
+def test_a_sandbox_is_true_or_names_what_is_allowed(value: object, expected: Sandbox | None) -> None:
+    transport = server({"command": "x", "sandbox": value}).transport
+    assert isinstance(transport, StdioTransport)
+    assert transport.sandbox == expected
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        ("yes", '"sandbox" must be true'),
+        ({"write": ["/srv"]}, "unknown key 'write'"),
+        ({"network": 1}, "must be true or false"),
+        ({"readable": "/srv"}, "must be a list of paths"),
+        ({"readable": ["docs"]}, "must name absolute paths"),
+        ({"writable": ["/"]}, "must name absolute paths"),
+        ({"writable": ["/proc/"]}, "must name absolute paths"),
+    ],
+)
+def test_a_sandbox_that_cannot_be_read_is_a_fault_and_not_a_server_without_one(value: object, words: str) -> None:
+    assert words in fault({"command": "x", "sandbox": value})
+
+
+def test_a_server_that_runs_elsewhere_has_no_sandbox() -> None:
+    assert "runs elsewhere" in fault({"url": "https://x.example/mcp", "sandbox": True})
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (True, ResourceAccess()),
+        (False, None),
+        ({}, ResourceAccess()),
+        ({"allow": ["wiki://*"], "deny": ["*/drafts/*"]}, ResourceAccess(("wiki://*",), ("*/drafts/*",))),
+        ({"allow": []}, ResourceAccess(())),
+    ],
+)
+def test_resources_and_prompts_are_off_unless_the_entry_asks_for_them(
+    value: object, expected: ResourceAccess | None
+) -> None:
+    plain = server({"command": "x"})
+    assert (plain.resources, plain.prompts) == (None, False)
+    asking = server({"command": "x", "resources": value, "prompts": True})
+    assert (asking.resources, asking.prompts) == (expected, True)
+
+
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        ({"resources": "wiki://*"}, '"resources" must be true, or'),
+        ({"resources": {"alow": ["a"]}}, "unknown key 'alow'"),
+        ({"resources": {"deny": "a"}}, '"deny" of "resources" must be a list of patterns'),
+        ({"prompts": "yes"}, '"prompts" must be true or false'),
+        ({"prompts": 1}, '"prompts" must be true or false'),
+    ],
+)
+def test_resources_that_cannot_be_read_are_a_fault_and_not_an_open_door(entry: dict[str, Any], words: str) -> None:
+    assert words in fault({"command": "x", **entry})

@@ -1,4 +1,4 @@
-"""MCP results and errors as outcomes: structured content first, texts joined, other content described."""
+"""MCP results and errors as outcomes: structured content first, texts joined, images as media."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
+from ferrule.core.media import Media
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.sources.mcp.results import CONNECTION_LOST, NOT_SENT, TOO_LARGE, outcome_of_error, outcome_of_result
 from schema.json_values import json_values
@@ -30,16 +31,27 @@ def test_texts_are_joined_and_structure_comes_first() -> None:
     assert content() == ""
 
 
-def test_content_that_is_not_text_is_described_and_not_included() -> None:
-    described = {"type": "image", "mimeType": "image/png", "bytes": 3000, "note": "not shown"}
-    assert content(TEXT, IMAGE) == [TEXT, described]
-    assert content(IMAGE, structuredContent={"a": 1}) == {"structured": {"a": 1}, "content": [described]}
+def test_images_audio_and_binary_resources_become_media() -> None:
+    audio = {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}
+    blob = {"type": "resource", "resource": {"uri": "x://y.pdf", "mimeType": "application/pdf", "blob": "AAAA"}}
+    outcome = outcome_of_result({"content": [TEXT, IMAGE, audio, blob]})
+    media = (
+        Media("image", "image/png", data=IMAGE["data"]),
+        Media("audio", "audio/wav", data="AAAA"),
+        Media("file", "application/pdf", data="AAAA", name="x://y.pdf"),
+    )
+    assert outcome == Answered("one", media=media)
+    assert content(IMAGE, structuredContent={"a": 1}) == {"a": 1}
+
+
+def test_content_that_cannot_be_carried_is_described() -> None:
+    damaged = {"type": "image", "mimeType": "image/png", "data": "?"}
+    described = {"type": "image", "mimeType": "image/png", "bytes": 0, "note": "not shown"}
+    assert content(TEXT, damaged) == [TEXT, described]
     entry = {"uri": "x://y", "mimeType": "text/plain", "text": "words", "_meta": {}}
     assert content({"type": "resource", "resource": entry}) == [
         {"type": "resource", "uri": "x://y", "mimeType": "text/plain", "text": "words"}
     ]
-    blob = {"type": "resource", "resource": {"uri": "x://y", "blob": "AAAA"}}
-    assert content(blob) == [{"type": "resource", "uri": "x://y", "bytes": 3, "note": "not shown"}]
     link = {"type": "resource_link", "uri": "x://y", "name": "y", "icons": []}
     assert content(link) == [{"type": "resource_link", "uri": "x://y", "name": "y"}]
 

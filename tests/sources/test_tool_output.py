@@ -13,8 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ferrule import Media
 from ferrule.core.json_text import dumps
-from ferrule.sources.tool_output import to_json_value, truncate
+from ferrule.core.outcome import Answered
+from ferrule.sources.tool_output import (
+    MAX_MEDIA,
+    MAX_MEDIA_BYTES,
+    limit_media,
+    to_json_value,
+    truncate,
+    with_media,
+)
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.uuids(),
@@ -99,3 +108,34 @@ def test_what_is_truncated_says_how_much_is_there_and_promises_nothing(text: str
     assert text.startswith(beginning)
     assert len(beginning.encode()) <= most
     assert note == f"[truncated: {len(beginning)} of {len(text)} characters]"
+
+
+SHOT = Media("image", "image/png", data=b"pixels", name="shot.png")
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (SHOT, ""),
+        (["the page", SHOT, "and its title"], "the page\nand its title"),
+        ([{"a": 1}, SHOT], [{"a": 1}]),
+        ({"page": {"shot": SHOT}}, {"page": {"shot": "[image: shot.png, image/png, 6 bytes]"}}),
+    ],
+)
+def test_media_are_taken_out_of_what_a_tool_returns(value: object, text: object) -> None:
+    assert with_media(Answered(value)) == Answered(text, media=(SHOT,))
+
+
+def test_a_value_without_media_is_returned_as_it_is() -> None:
+    answer = Answered({"a": ["b", ("c",)]})
+    assert with_media(answer) is answer
+
+
+def test_media_that_are_too_many_or_too_large_are_named() -> None:
+    limited = limit_media(Answered("text", media=(SHOT,) * (MAX_MEDIA + 2)))
+    assert len(limited.media) == MAX_MEDIA
+    assert limited.content.count("shot.png") == 2
+    large = Media("file", data=b"x" * (MAX_MEDIA_BYTES + 1), name="large.bin")
+    named = limit_media(Answered({"a": 1}, media=(large,)))
+    assert named.media == ()
+    assert named.content.startswith('{"a": 1}\n[file: large.bin, 20 MB] was left out')

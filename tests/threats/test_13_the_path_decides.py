@@ -21,8 +21,13 @@ REWRITES = [
     *("x-original-url", "x-rewrite-url", "x-forwarded-path", "x-forwarded-prefix", "x-http-method-override"),
     *("x-forwarded-host", "x-forwarded-for", "x-real-ip", "forwarded", "x-forwarded-user", "x-remote-user"),
 ]
-# The console is a static page that asks for a key itself.
-OPEN_PATHS = {"/healthz", "/readyz", "/openapi.json", "/", "/console", "/console/{path:path}"}
+# The console is a static page that asks for a key itself. `HEAD /api/hello` is how Claude Code looks for a server: its
+# answer has no body and says nothing. A browser comes to the callback from an authorization server: it has no key, but
+# the state of a login, and the cookie of the browser that began it.
+OPEN_PATHS = {
+    *("/healthz", "/readyz", "/openapi.json", "/", "/console", "/console/{path:path}", "/api/hello"),
+    "/v1/sources/callback",
+}
 
 
 def test_every_route_needs_a_key() -> None:

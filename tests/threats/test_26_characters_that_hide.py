@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
@@ -10,9 +11,12 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ferrule.cli import approvals, chat
+from ferrule.cli import approvals
+from ferrule.cli.chat_approval import ApprovalMode, ChatApproval
+from ferrule.cli.chat_input import LineInput
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.visible_text import BLANK_RANGES, is_hidden, visible
+from ferrule.run.journal import Decision
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 
 # All but the private, unassigned and surrogate characters, which are too many: some of each.
@@ -40,6 +44,10 @@ def test_the_table_has_what_the_attacks_use() -> None:
     assert all(is_hidden(chr(first)) and is_hidden(chr(last)) for first, last in BLANK_RANGES)
 
 
+async def ask_in_chat(call: ToolCall) -> Decision:
+    return await ChatApproval(ApprovalMode.ASK, LineInput().ask).decide(call)
+
+
 @pytest.mark.parametrize("place", ["name", "value", "key"])
 def test_the_chat_asks_with_every_character_visible(
     place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -49,7 +57,7 @@ def test_the_chat_asks_with_every_character_visible(
         arguments = json.dumps({odd if place == "key" else "to": odd if place == "value" else "x"}, ensure_ascii=False)
         call = ToolCall("c1", FunctionCall(odd if place == "name" else "send", arguments))
         monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
-        assert not chat._is_allowed(call)
+        assert not asyncio.run(ask_in_chat(call)).is_allowed
         shown = capsys.readouterr().out
         assert_visible(shown.replace("\n", ""))
         # JSON escapes control characters by itself.

@@ -79,5 +79,5 @@ def test_a_call_that_was_cut_off_is_left_out_and_silence_is_empty_text() -> None
     cut = ToolCall("c", ToolCall.of("f", '{"a": ').function, complete=False)
     message = ChatMessage(Role.ASSISTANT, (Reasoning("hm"), cut))
     assert messages_of([message], get_format("hermes")) == [
-        {"role": "assistant", "content": "", "reasoning_content": "hm"}
+        {"role": "assistant", "content": "", "reasoning_content": "hm", "thinking": "hm"}
     ]

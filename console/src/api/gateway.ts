@@ -12,11 +12,13 @@ import type {
   List,
   Model,
   Principal,
+  SourceLogin,
   Sources,
   StatsPage,
   Tools,
   ToolWithEnforcement,
   Trace,
+  ToolSummary,
   TraceSummary,
 } from "./types";
 
@@ -27,6 +29,10 @@ export const me = (): Promise<Result<Principal>> => get("/v1/me");
 export const models = (): Promise<Result<List<Model>>> => get("/v1/models");
 
 export const tools = (): Promise<Result<Tools>> => get("/v1/tools");
+
+/** The tools that fit a text, the best first. */
+export const searchTools = (text: string, limit: number): Promise<Result<Tools>> =>
+  get("/v1/tools", { query: { text, limit } });
 
 export const tool = (name: string): Promise<Result<ToolWithEnforcement>> => get(`/v1/tools/${encode(name)}`);
 
@@ -94,7 +100,12 @@ export interface StatsQuery {
 
 export const stats = (query: StatsQuery = {}): Promise<Result<StatsPage>> => get("/v1/stats", { query: { ...query } });
 
+export const toolSummaries = (limit: number): Promise<Result<List<ToolSummary>>> =>
+  get("/v1/stats/tools", { query: { limit } });
+
 export const sources = (): Promise<Result<Sources>> => get("/v1/sources");
+
+export const beginLogin = (name: string): Promise<Result<SourceLogin>> => post(`/v1/sources/${encode(name)}/login`, {});
 
 export const engines = (): Promise<Result<List<Engine>>> => get("/v1/engines");
 

@@ -11,7 +11,7 @@ export interface List<T> {
 }
 
 /** What a key may do. */
-export type Right = "models" | "tools" | "approve" | "admin";
+export type Right = "models" | "tools" | "approve" | "admin" | "operator";
 
 export interface Principal {
   readonly object: "principal";
@@ -54,7 +54,7 @@ export interface ToolWithEnforcement extends Tool {
 }
 
 export interface Tools extends List<Tool> {
-  /** Which tools are not offered, and why. For admins only. */
+  /** Which tools are not offered, and why. For operators only. */
   readonly notices: readonly string[];
 }
 
@@ -178,6 +178,14 @@ export interface TraceSummary {
   readonly changed_at: number;
 }
 
+/** How the prompt of a request continues that of the request before it. */
+export interface PromptPrefix {
+  readonly changed_by: "" | "client" | "gateway" | "template";
+  readonly changed: string;
+  readonly kept_bytes: number;
+  readonly previous_bytes: number;
+}
+
 export interface TraceRequest {
   readonly id: string;
   /** The value of the x-request-id header; may be empty. */
@@ -193,6 +201,10 @@ export interface TraceRequest {
   readonly finish: string;
   readonly error: { readonly code: string; readonly message: string; readonly status: number } | null;
   readonly prompt_tokens: number;
+  /** How many of these the engine had in its cache. */
+  readonly cached_tokens: number;
+  /** null for the first request of a run. */
+  readonly prompt_prefix: PromptPrefix | null;
   readonly completion_tokens: number;
   readonly cost: number | null;
   /** The name of the tool of each call. */
@@ -300,6 +312,20 @@ export interface ToolStats extends Tally {
   readonly last_at: number | null;
 }
 
+/** One tool, over all models and definitions. */
+export interface ToolSummary {
+  readonly object: "tool.summary";
+  readonly tool: string;
+  /** In how many replies a model could have called it. */
+  readonly loaded: number;
+  readonly called: number;
+  readonly failed: number;
+  readonly denied: number;
+  readonly seconds_p50: number | null;
+  /** An estimate; null if the gateway does not offer the tool to this key. */
+  readonly definition_tokens: number | null;
+}
+
 export interface StatsPage extends List<ToolStats> {
   readonly misnamed: readonly {
     readonly model: string;
@@ -328,6 +354,15 @@ export interface Source {
   readonly trust: string;
   readonly tools: readonly string[];
   readonly quarantined: readonly QuarantineEntry[];
+  /** Where a login begins, if the source needs one and the gateway takes it. */
+  readonly login?: string | null;
+}
+
+/** A login that was begun. `url` is null if the server needs nobody. */
+export interface SourceLogin {
+  readonly source: string;
+  readonly url: string | null;
+  readonly expires_at: number;
 }
 
 /** A tool that exists but is not offered. `before` is the pinned definition; null if it is unknown. */
@@ -360,7 +395,7 @@ export interface Engine {
   readonly goes_on_cheaply: boolean;
   /** `ready`, `resting` (after a failure), or a state that is newer than this page. */
   readonly state: string;
-  /** The error message of its last failure. For admins only. */
+  /** The error message of its last failure. For operators only. */
   readonly why: string;
   readonly profile: {
     readonly url: string;

@@ -3,6 +3,7 @@ import type { Approval } from "../../src/api/types";
 import { formatCountdown } from "../../src/pages/approvals/countdown";
 import {
   actionOf,
+  hasForm,
   isQuestion,
   isSeenLongEnough,
   MIN_VIEW_MS,
@@ -84,6 +85,14 @@ test("approvals that were pending when the page opened cause no notification", (
 test("a question of an MCP server is recognized by its ids", () => {
   expect(isQuestion(approval("a", { conversation: "asked-1", call_id: "question" }))).toBe(true);
   expect(isQuestion(approval("a", { conversation: "asked-1", call_id: "1.1.0" }))).toBe(false);
+  expect(isQuestion(approval("a", { conversation: "asked-1", call_id: "sampling" }))).toBe(true);
+});
+
+test("only a question with a schema has a form; an address or a request for a model is approved as it is", () => {
+  const asked = (members: object) =>
+    approval("a", { conversation: "asked-1", call_id: "question", arguments: JSON.stringify(members) });
+  expect(hasForm(asked({ message: "Which?", schema: { type: "object" } }))).toBe(true);
+  expect(hasForm(asked({ message: "Pay", url: "https://a.example/" }))).toBe(false);
 });
 
 test("a question is parsed as far as possible", () => {
@@ -91,10 +100,19 @@ test("a question is parsed as far as possible", () => {
   expect(parseQuestion(approval("a", { arguments: JSON.stringify(question) }))).toEqual({
     message: "Which?",
     url: "",
+    host: "",
+    model: "",
     schema: { type: "object" },
     answer: '{"row":1}',
   });
-  expect(parseQuestion(approval("a", { arguments: "no JSON" }))).toEqual({ message: "", url: "", schema: null, answer: "{}" });
+  expect(parseQuestion(approval("a", { arguments: "no JSON" }))).toEqual({
+    message: "",
+    url: "",
+    host: "",
+    model: "",
+    schema: null,
+    answer: "{}",
+  });
 });
 
 test("the remaining time has at most two numbers", () => {

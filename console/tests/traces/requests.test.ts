@@ -14,7 +14,7 @@ import {
 
 const request = (id: string, more: Partial<TraceRequest> = {}): TraceRequest => ({
   ...{ id, request_id: "", at: 0, seconds: null, api: "/v1/chat/completions", model: "smol", status: "completed" },
-  ...{ finish: "stop", error: null, prompt_tokens: 0, completion_tokens: 0, cost: null, tools: [], conversation: "" },
+  ...{ finish: "stop", error: null, prompt_tokens: 0, cached_tokens: 0, prompt_prefix: null, completion_tokens: 0, cost: null, tools: [], conversation: "" },
   ...{ messages: [] },
   ...more,
 });

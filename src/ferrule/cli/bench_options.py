@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def add_engine(parser: ArgumentParser) -> None:
-    parser.add_argument("-e", "--engine", required=True, help="such as llama:MODEL.gguf, vllm:URL or openai:MODEL")
+    parser.add_argument(
+        "-e", "--engine", required=True, help="such as hf:OWNER/NAME, llama:MODEL.gguf, vllm:URL or openai:MODEL"
+    )
 
 
 def add_data(parser: ArgumentParser) -> None:

@@ -7,11 +7,13 @@ import asyncio
 import inspect
 import json
 import os
+import shlex
 import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,20 +21,33 @@ from typing import Any
 from ferrule.cli import streams, terminal
 from ferrule.cli.command import Command
 from ferrule.cli.config_view import HEADINGS, Row, config_rows, effects_of
+from ferrule.cli.ledger_option import one_or_all
 from ferrule.cli.serve_flags import PLACES
 from ferrule.cli.serve_sources import bus_of, mcp_of, sources_of
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.registry import ENGINES, load_engine, parse_engine_spec
 from ferrule.errors import DefinitionError, FerruleError
-from ferrule.server.config.config import Config, EngineConfig
+from ferrule.run.ledger.address import open_ledger
+from ferrule.server.auth.host import host_of, is_loopback
+from ferrule.server.config.config import CREDENTIALS_IN_LEDGER, Config, EngineConfig
 from ferrule.server.config.loader import load_config
 from ferrule.server.config.tables import PREFIX, TABLES, Setting, Table, variables_of
 from ferrule.server.config.validation import find_warnings
 from ferrule.server.secret_mask import mask_secrets
-from ferrule.server.startup import host_of, is_loopback
-from ferrule.sources.mcp.config import HttpTransport
+from ferrule.sources.mcp.account_connections import account_of, has_own_accounts
+from ferrule.sources.mcp.config import HttpTransport, McpConfig, Server
+from ferrule.sources.mcp.credentials import (
+    CredentialStore,
+    MemoryCredentials,
+    credential_id,
+    default_credentials,
+    read_keys,
+)
+from ferrule.sources.mcp.login import account_hint
+from ferrule.sources.mcp.sealed_credentials import SealedCredentials, require_key
 from ferrule.sources.mcp.servers import McpServers
+from ferrule.sources.status import SourceState
 
 _HEAD = """# Settings
 
@@ -54,7 +69,9 @@ and a fix.
 - Unknown settings, tables and variables are errors, and so are values of the wrong type.
 """
 _ROW_HEAD = "| setting | type | default | also set by | description |\n| --- | --- | --- | --- | --- |\n"
-_TITLES = {"engines": "[engines.NAME]", "models": "[models.NAME]", "keys": "[[keys]]"}
+_TITLES = {"engines": "[engines.NAME]", "models": "[models.NAME]", "keys": "[[keys]]"} | {
+    name: f"[{name}.NAME]" for name in ("openapi", "quotas")
+}
 _MORE = {
     "engines": "Engine options can be separate settings, such as `key` and `url` here; they need no escaping.\n\n"
     '```toml\n[engines.big]\nuse = "openai:gpt-x"\nurl = "https://api.example.com/v1"\nkey = "${EXAMPLE_KEY}"\n```\n',
@@ -74,10 +91,10 @@ def abouts(owner: type[Any]) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     texts: dict[str, str] = {}
-    for field, after in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+    for statement, after in pairwise(body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            texts[field.target.id] = " ".join(text.split()) if isinstance(text, str) else ""
+            texts[statement.target.id] = " ".join(text.split()) if isinstance(text, str) else ""
     return texts
 
 
@@ -112,20 +129,26 @@ def _toml(value: object) -> str:
 
 
 _TIMEOUT_SECONDS = 60.0
-_READY = "ready"
+_READY, _NEEDS_LOGIN = SourceState.READY.value, SourceState.NEEDS_LOGIN.value
 
 
-async def probe_config(config: Config) -> tuple[list[Row], list[str]]:
-    """Probe every engine and source. Returns table rows and error messages."""
-    rows: list[Row] = []
-    problems: list[str] = []
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Table rows, what to know before serving, and what is wrong."""
+
+    rows: list[Row] = field(default_factory=list[Row])
+    warnings: list[str] = field(default_factory=list[str])
+    problems: list[str] = field(default_factory=list[str])
+
+
+async def probe_config(config: Config) -> ProbeResult:
+    """Probe every engine and source. Nobody is asked to sign in to anything."""
+    found = ProbeResult()
     for result in await asyncio.gather(*(_engine(engine) for engine in config.engines), _mcp(config), _bus(config)):
-        rows += result[0]
-        problems += result[1]
-    return rows, problems
-
-
-ProbeResult = tuple[list[Row], list[str]]
+        found.rows.extend(result.rows)
+        found.warnings.extend(result.warnings)
+        found.problems.extend(result.problems)
+    return found
 
 
 async def _engine(engine: EngineConfig) -> ProbeResult:
@@ -137,8 +160,9 @@ async def _engine(engine: EngineConfig) -> ProbeResult:
     except FerruleError as failure:
         message = mask_secrets(failure.message)
     else:
-        return [("engine", engine.name, message, "probe")], []
-    return [("engine", engine.name, "does not answer", "probe")], [f"engine {engine.name}: {message}"]
+        return ProbeResult([("engine", engine.name, message, "probe")])
+    row = ("engine", engine.name, "does not answer", "probe")
+    return ProbeResult([row], problems=[f"engine {engine.name}: {message}"])
 
 
 async def _one_token(use: str) -> str:
@@ -155,29 +179,77 @@ async def _one_token(use: str) -> str:
 
 
 async def _mcp(config: Config) -> ProbeResult:
-    servers = mcp_of(config.sources)
-    if not servers.servers:
-        return [], []
-    async with McpServers(servers, settle_seconds=_TIMEOUT_SECONDS) as source:
-        statuses = source.servers
-    rows: list[Row] = [
-        ("source", f"MCP {status.name}", f"{status.state}, {len(status.tools)} tools", "probe") for status in statuses
-    ]
-    return rows, [
-        f"the MCP server {status.name}: {'; '.join(status.notices)}" for status in statuses if status.state != _READY
-    ]
+    servers = mcp_of(config.sources).servers
+    result = ProbeResult()
+    if not servers:
+        return result
+    async with _credentials(config) as store:
+        # Where people have accounts of their own, a check would have to take somebody's.
+        own = [server for server in servers if has_own_accounts(server)]
+        shared = McpConfig(tuple(server for server in servers if server not in own))
+        async with McpServers(shared, settle_seconds=_TIMEOUT_SECONDS, credentials=store) as source:
+            found = {status.name: status for status in source.servers}
+        is_signed_in = {server.name: await _has_account(store, server) for server in own}
+    for server in servers:
+        status = found.get(server.name)
+        if status is None:
+            account = "tenant" if account_of(server, "tenant", "name")[1] == "" else "principal"
+            state = f"an account for each {account}" if is_signed_in[server.name] else _NEEDS_LOGIN
+        else:
+            state = f"{status.state}, {len(status.tools)} tools" if status.state != _NEEDS_LOGIN else _NEEDS_LOGIN
+            if status.state not in (_READY, _NEEDS_LOGIN):
+                result.problems.append(f"the MCP server {server.name}: {'; '.join(status.notices)}")
+        if state == _NEEDS_LOGIN:
+            # The gateway starts without it, and offers its tools as soon as somebody has signed in.
+            result.warnings.append(f"the MCP server {server.name} needs a login: {_login_hint(config, server)}")
+        result.rows.append(("source", f"MCP {server.name}", state, "probe"))
+    return result
+
+
+@asynccontextmanager
+async def _credentials(config: Config) -> AsyncGenerator[CredentialStore]:
+    """The tokens that the gateway would use."""
+    place = config.sources.mcp_credentials
+    if place != CREDENTIALS_IN_LEDGER:
+        yield default_credentials(place)
+        return
+    keys = read_keys()
+    require_key(keys)
+    if any(not Path(path).exists() for path in _files(config)):
+        # The gateway creates it, and nobody has signed in yet.
+        yield MemoryCredentials()
+        return
+    async with await open_ledger(one_or_all(config.ledger_addresses), must_exist=True) as ledger:
+        yield SealedCredentials(ledger, keys)
+
+
+async def _has_account(store: CredentialStore, server: Server) -> bool:
+    return isinstance(store, SealedCredentials) and bool(await store.accounts(credential_id(server), 1))
+
+
+def _login_hint(config: Config, server: Server) -> str:
+    """How to sign in, with the options that name this configuration's files. A ledger's address may be secret."""
+    settings = config.sources
+    in_ledger = settings.mcp_credentials == CREDENTIALS_IN_LEDGER
+    hint = account_hint(server.name, *account_of(server, "TENANT", "NAME")).removesuffix(" --ledger LEDGER")
+    options = [f"--config {shlex.quote(settings.mcp_config)}"]
+    options += ["--ledger LEDGER"] if in_ledger else []
+    if settings.mcp_credentials and not in_ledger:
+        options.append(f"--credentials {shlex.quote(settings.mcp_credentials)}")
+    return " ".join((hint, *options))
 
 
 async def _bus(config: Config) -> ProbeResult:
     if not config.sources.nats:
-        return [], []
+        return ProbeResult()
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS), bus_of(config.sources) as bus:
             tools = await bus.tools()
     except (FerruleError, TimeoutError) as failure:
         message = failure.message if isinstance(failure, FerruleError) else "no answer"
-        return [("source", "NATS", "does not answer", "probe")], [f"NATS: {mask_secrets(message)}"]
-    return [("source", "NATS", f"{len(tools)} tools", "probe")], []
+        row = ("source", "NATS", "does not answer", "probe")
+        return ProbeResult([row], problems=[f"NATS: {mask_secrets(message)}"])
+    return ProbeResult([("source", "NATS", f"{len(tools)} tools", "probe")])
 
 
 _DATABASES = ("postgresql://", "postgres://")
@@ -202,14 +274,12 @@ def _run(arguments: Namespace) -> None:
 def _check(arguments: Namespace) -> None:
     loaded = load_config(arguments.file, os.environ)
     config = loaded.config
-    sources_of(config)
-    problems = list(_missing_files(config))
-    rows = config_rows(loaded)
-    if arguments.online and not problems:
-        probed, problems = asyncio.run(probe_config(config))
-        rows += probed
-    _show(rows)
-    for warning in (*find_warnings(config, effects_of(config)), *_server_warnings(config)):
+    sources_of(config.sources, config.openapi)
+    problems = [*missing_files(config), *_account_errors(config)]
+    probe = asyncio.run(probe_config(config)) if arguments.online and not problems else ProbeResult(problems=problems)
+    problems = probe.problems
+    _show([*config_rows(loaded), *probe.rows])
+    for warning in (*find_warnings(config, effects_of(config)), *_server_warnings(config), *probe.warnings):
         print(terminal.printable(f"warning: {warning}"), file=sys.stderr)
     if problems:
         raise DefinitionError("the configuration is invalid:" + "".join(f"\n  {problem}" for problem in problems))
@@ -225,7 +295,7 @@ def _show(rows: list[tuple[str, str, str, str]]) -> None:
     streams.write("".join("\t".join(line) + "\n" for line in lines))
 
 
-def _missing_files(config: Config) -> Iterator[str]:
+def missing_files(config: Config) -> Iterator[str]:
     """Errors for files that the configuration names and that do not exist."""
     for engine in config.engines:
         parts = parse_engine_spec(engine.use)
@@ -234,10 +304,26 @@ def _missing_files(config: Config) -> Iterator[str]:
         for path in (*paths, parts.options.get("checkpoint", "")):
             if path and not Path(path).exists():
                 yield f"engine {engine.name}: file not found: {path}"
-    for address in config.ledger_addresses:
-        folder = Path(address).parent
-        if not address.startswith(_DATABASES) and not folder.is_dir():
-            yield f"ledger: directory not found: {folder}"
+    for path in _files(config):
+        if not path.parent.is_dir():
+            yield f"ledger: directory not found: {path.parent}"
+
+
+def _account_errors(config: Config) -> Iterator[str]:
+    if config.sources.mcp_credentials == CREDENTIALS_IN_LEDGER:
+        return
+    for server in mcp_of(config.sources).servers:
+        if has_own_accounts(server):
+            yield (
+                f"the MCP server {server.name}: its callers have accounts of their own, which a ledger keeps. "
+                'Set mcp_credentials = "ledger" in [sources]'
+            )
+
+
+def _files(config: Config) -> list[Path]:
+    """The files of the ledger."""
+    addresses = [address for address in config.ledger_addresses if not address.startswith(_DATABASES)]
+    return [Path(address.removeprefix("sqlite:///")) for address in addresses]
 
 
 def _server_warnings(config: Config) -> Iterator[str]:

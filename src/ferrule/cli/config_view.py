@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ferrule.cli.serve_sources import functions_of, mcp_of
 from ferrule.server.config.config import Config, KeyConfig
+from ferrule.server.config.identity import RoleConfig
 from ferrule.server.config.loader import LoadedConfig
 from ferrule.server.config.tables import TABLES
 from ferrule.server.secret_mask import mask_secrets
@@ -16,7 +17,7 @@ Row = tuple[str, str, str, str]
 
 
 def config_rows(loaded: LoadedConfig) -> list[Row]:
-    config = loaded.config
+    config, origin = loaded.config, loaded.origin
     return [
         *_server(loaded),
         *(
@@ -27,6 +28,16 @@ def config_rows(loaded: LoadedConfig) -> list[Row]:
         *_sources(loaded),
         *_settings(loaded, "tools", "tools"),
         *(("key", entry.name, _key(entry), loaded.origin("keys", entry.name)) for entry in config.keys),
+        *(
+            (
+                "identity",
+                entry.name,
+                f"{entry.issuer}; audience {', '.join(entry.audience)}",
+                origin("identity", entry.name),
+            )
+            for entry in config.identity
+        ),
+        *(("role", entry.name, _role(entry), origin("roles", entry.name)) for entry in config.roles),
         *_settings(loaded, "limits", "limit"),
     ]
 
@@ -52,8 +63,12 @@ def _server(loaded: LoadedConfig) -> Iterator[Row]:
 
 
 def _access(config: Config) -> str:
+    if config.identity:
+        return f"keys, and tokens of {', '.join(one.name for one in config.identity)}"
     if config.keys:
         return f"{len(config.keys)} keys" if len(config.keys) > 1 else "1 key"
+    if config.requires_keys:
+        return "keys of the ledger"
     return "anyone who can connect (insecure)" if config.server.insecure else "anyone on this machine"
 
 
@@ -103,9 +118,18 @@ def _settings(loaded: LoadedConfig, table: str, what: str) -> Iterator[Row]:
 
 
 def _key(key: KeyConfig) -> str:
-    permissions = [word for word, has in (("approve", key.approve), ("admin", key.admin)) if has]
+    return f"tenant {key.tenant}; {_grants(key)}"
+
+
+def _role(role: RoleConfig) -> str:
+    return f"tokens of {role.identity}; {_grants(role)}" if role.identity else _grants(role)
+
+
+def _grants(key: KeyConfig | RoleConfig) -> str:
+    permissions = [name for name in ("approve", "admin", "operator") if getattr(key, name)]
     counts = ((key.rate, "requests per minute"), (key.width, "at once"))
     limits = [f"{count} {words}" for count, words in counts if count]
     models, tools = ", ".join(key.models) or "none", ", ".join(key.tools) or "none"
-    details = [f"tenant {key.tenant}", f"models {models}", f"tools {tools}", *permissions, *limits]
+    sources = [] if key.sources == ("*",) else [f"sources {', '.join(key.sources) or 'none'}"]
+    details = [f"models {models}", f"tools {tools}", *sources, *permissions, *limits]
     return "; ".join(details)

@@ -14,9 +14,10 @@ from dataclasses import asdict, replace
 
 from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
+from ferrule.cli.doctor_engine import endpoint_hint, examine_engine, url_in
 from ferrule.cli.doctor_ledger import FAILED, OK, LedgerFinding, examine_ledger
 from ferrule.dialects.lenient_json import entries, mapping, text
-from ferrule.engines.doctor import TOTAL, examine
+from ferrule.engines.doctor import TOOLS, TOTAL, examine
 from ferrule.engines.http import Deadlines, HttpClient
 from ferrule.engines.profile import Finding, Profile, Verdict, endpoint, honoured_choices, save_profile
 from ferrule.errors import DefinitionError, EngineError, LedgerError
@@ -26,6 +27,9 @@ from ferrule.server.secret_mask import mask_text
 _CHECKED = "every call is validated against the whole schema; an invalid call is generated again or rejected"
 # By the name of the probe, or by the part before its colon.
 ADVICE = {
+    "tools accepted": "start the server with its tool calling (vLLM: --enable-auto-tool-choice --tool-call-parser "
+    "NAME; llama-server: --jinja), or use the engine vllm:URL, sglang:URL or llama-server:URL, which writes the prompt "
+    "and reads the calls itself",
     "calls": "calls are returned if the model makes them; a larger model makes more",
     "calls are read": "calls in another spelling are read from the text; the receipt has `drifted`",
     "required": "tool_choice 'required' is refused before it is sent; an engine with a grammar (llama-server, vllm, "
@@ -58,8 +62,10 @@ def advice_on(profile: Profile) -> list[str]:
         f"{_names_of(findings)} {'are' if len(findings) > 1 else 'is'} not reliably honoured: {advice}."
         for advice, findings in by_advice.items()
     ]
-    honoured = ",".join(sorted(honoured_choices(profile)))
-    closing = [f"Reliable choices: honours={honoured}"]
+    choices = honoured_choices(profile)
+    if any(finding.name == TOOLS for finding in profile.findings):
+        choices -= {"auto"}
+    closing = [f"Reliable choices: honours={','.join(sorted(choices))}" if choices else "No tool choice is reliable."]
     if profile.continuation_cost is not None:
         closing.append(
             f"One more request on a text that was just read costs as much as {profile.continuation_cost:.1f} tokens."
@@ -80,7 +86,12 @@ _DEADLINES = Deadlines(first=180, between=60, total=300)
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", nargs="?", help="the base URL of an endpoint with OpenAI's chat API")
+    parser.add_argument(
+        "target",
+        metavar="ENGINE_OR_URL",
+        nargs="?",
+        help="an engine such as llama:MODEL.gguf or vllm:URL, or the base URL of an endpoint with OpenAI's chat API",
+    )
     parser.add_argument(
         "--ledger",
         action="append",
@@ -123,15 +134,23 @@ def _count_of(things: str) -> Callable[[str], int]:
 
 def _run(arguments: Namespace) -> None:
     if arguments.ledger is not None:
-        if arguments.url is not None:
-            raise DefinitionError("give a URL or --ledger, not both", hint="Run the command twice.")
+        if arguments.target is not None:
+            raise DefinitionError("give an engine, a URL or --ledger, not both", hint="Run the command twice.")
         _run_on_ledger(arguments.ledger, arguments.processes, arguments.connections, as_json=arguments.json)
         return
-    if arguments.url is None:
-        raise DefinitionError("there is nothing to test", hint="Give the URL of an endpoint, or --ledger PATH_OR_DSN.")
+    if arguments.target is None:
+        raise DefinitionError(
+            "there is nothing to test",
+            hint="Give an engine such as llama:MODEL.gguf, the URL of an endpoint, or --ledger PATH_OR_DSN.",
+        )
+    url = url_in(arguments.target)
+    if not url:
+        if not show_engine(arguments.target, as_json=arguments.json):
+            raise SystemExit(1)
+        return
     headers = _headers(arguments.key_env)
     with terminal.progress("asking", TOTAL) as advance:
-        profile = asyncio.run(_examine(arguments.url, arguments.model, headers, arguments.runs, advance))
+        profile = asyncio.run(_examine(url, arguments.model, headers, arguments.runs, advance))
     saved = None if arguments.no_save else save_profile(profile)
     if arguments.json:
         streams.write(json_view.page(profile.as_dict()) + "\n")
@@ -154,6 +173,19 @@ def _run_on_ledger(addresses: list[str], processes: int, connections: int, *, as
         _show([(one.name, one.verdict, one.evidence) for one in findings], warnings or ["Nothing to change."])
     if any(one.verdict == FAILED for one in findings):
         raise SystemExit(1)
+
+
+def show_engine(name: str, *, as_json: bool = False) -> bool:
+    """Test an engine and print what each step showed. True if all work."""
+    findings = examine_engine(name)
+    if as_json:
+        streams.write(json_view.page({"findings": [asdict(one) for one in findings]}) + "\n")
+    else:
+        advice = [f"{one.name} failed: {one.advice}." for one in findings if one.advice]
+        hint = endpoint_hint(name)
+        closing = [*(advice or ["Nothing to change."]), *([hint] if hint else [])]
+        _show([(one.name, one.verdict, one.evidence) for one in findings], closing)
+    return all(one.verdict != FAILED for one in findings)
 
 
 def _examine_database(address: str, processes: int, connections: int, *, is_alone: bool) -> list[LedgerFinding]:
@@ -209,17 +241,20 @@ async def _first_model(http: HttpClient) -> str:
 
 COMMAND = Command(
     name="doctor",
-    about="Test an endpoint's options, or a ledger's database.",
-    more="Many servers silently ignore options that they accept. Each probe sends, several times, a\n"
-    "prompt that pulls the model against an option. If the model would comply anyway, the verdict\n"
-    "is unknown. The command sends 100 to 300 requests of at most 96 tokens each. The profile is\n"
-    "saved in the user's cache directory, for engines on that endpoint.\n"
+    about="Test an engine, an endpoint or a ledger's database.",
+    more="An engine is loaded and asked for one answer and one call; a step that fails says what to change.\n"
+    "\n"
+    "With a URL the options of an endpoint are tested. Many servers silently ignore options that they\n"
+    "accept. Each probe sends, several times, a prompt that pulls the model against an option. If the\n"
+    "model would comply anyway, the verdict is unknown. The command sends 100 to 300 requests of at most\n"
+    "96 tokens each. The profile is saved in the user's cache directory, for engines on that endpoint.\n"
     "\n"
     "With --ledger the command examines the database of a ledger instead, and only reads: whether it\n"
     "answers and with which version, whether commits survive a crash and a failover, how many\n"
     "connections it allows, and how far its clock is off. The exit status is 1 if the ledger cannot\n"
     "be used as it is.",
-    examples="  ferrule doctor http://127.0.0.1:8080\n"
+    examples="  ferrule doctor llama:SmolLM2-135M-Instruct.Q4_1.gguf\n"
+    "  ferrule doctor http://127.0.0.1:8080\n"
     "  ferrule doctor https://example.com/v1 --model small --key-env MY_KEY --json\n"
     "  ferrule doctor --ledger postgresql://ferrule@db.example.com/ferrule --processes 12",
     add_options=_add_options,

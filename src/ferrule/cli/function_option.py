@@ -14,10 +14,13 @@ from ferrule.server.config.python_module import load_module
 AnyTool = FunctionTool[Any, Any]
 
 
-def read_functions(place: str) -> tuple[AnyTool, ...]:
-    """Load one function or tool, or a list of them. Without a name, load all tools of the module."""
+def read_functions(place: str, *, is_fresh: bool = False) -> tuple[AnyTool, ...]:
+    """Load one function or tool, or a list of them. Without a name, load all tools of the module.
+
+    With `is_fresh` a module that was loaded before is read again.
+    """
     where, _, name = place.rpartition(":") if ":" in place else (place, "", "")
-    module = _module(where)
+    module = _module(where, is_fresh)
     if not name:
         return tuple(cast("AnyTool", value) for value in vars(module).values() if isinstance(value, FunctionTool))
     if not hasattr(module, name):
@@ -35,8 +38,8 @@ def _tool(value: Any, place: str) -> AnyTool:
     return tool(value)
 
 
-def _module(where: str) -> ModuleType:
+def _module(where: str, is_fresh: bool) -> ModuleType:
     try:
-        return load_module(where)
+        return load_module(where, is_fresh=is_fresh)
     except DefinitionError as problem:
         raise ArgumentTypeError(problem.message) from problem

@@ -16,6 +16,7 @@ from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
 COMMANDS = (
+    "init",
     "formats",
     "parse",
     "render",
@@ -30,6 +31,7 @@ COMMANDS = (
     "config",
     "keys",
     "mcp",
+    "tools",
     "worker",
     "capabilities",
     "ledger",

@@ -17,6 +17,7 @@ from ferrule.core.event import (
     ReasoningDelta,
     RuleShown,
     TextDelta,
+    ToolSearch,
     WireText,
 )
 from ferrule.core.message import Reasoning, Text
@@ -39,11 +40,15 @@ _EVENTS: dict[type[Event], str] = {
     Finish: "finish",
     RuleShown: "rule",
     WireText: "wire",
+    ToolSearch: "tool_search",
 }
 
 
 def event_as_dict(event: Event) -> dict[str, object]:
-    return {"event": _EVENTS[event.__class__], **asdict(event)}
+    fields = asdict(event)
+    # Which tools were loaded is for programs that count: JSON has no sets.
+    fields.pop("loaded", None)
+    return {"event": _EVENTS[event.__class__], **fields}
 
 
 def reply_as_dict(reply: Reply) -> dict[str, object]:

@@ -13,6 +13,7 @@ from ferrule.cli.bus_option import URL_VARIABLE
 from ferrule.cli.ledger_option import one_or_all
 from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.http import Deadlines, HttpClient
+from ferrule.engines.hub import HubModel
 from ferrule.engines.registry import ENGINES, parse_engine_spec
 from ferrule.errors import DefinitionError, EngineError, UnsupportedError
 from ferrule.server.config.layers import LayerValue, SettingPath
@@ -31,8 +32,16 @@ PLACES: Places = {
     "mcp_command": ("sources", "mcp_command"),
     "mcp_args": ("sources", "mcp_args"),
     "mcp_trusted": ("sources", "mcp_trusted"),
+    "mcp_allow": ("sources", "mcp_allow"),
+    "mcp_deny": ("sources", "mcp_deny"),
+    "mcp_read_only": ("sources", "mcp_read_only"),
     "mcp_tool_refresh_seconds": ("sources", "mcp_tool_refresh_seconds"),
     "nats": ("sources", "nats"),
+}
+_PATTERN_FLAGS = {
+    "--mcp-allow": "offer only the tools of --mcp-command that match, such as get_*",
+    "--mcp-deny": "do not offer the tools of --mcp-command that match",
+    "--mcp-read-only": "tools of --mcp-command that have no side effects, and so need no approval",
 }
 _QUICK = Deadlines(connect=3, first=5, between=5, total=5, tries=1)
 _GGUF = ".gguf"
@@ -75,6 +84,8 @@ def add_flags(parser: ArgumentParser) -> None:
         default=None,
         help="believe MCP servers that say that a tool is read-only; such tools run without approval",
     )
+    for flag, meaning in _PATTERN_FLAGS.items():
+        add(flag, action="append", metavar="PATTERN", help=f"{meaning}; may be given several times")
     add("--mcp-config", metavar="FILE", help="an mcp.json")
     add("--mcp-tool-refresh-seconds", type=float, metavar="N", help=_default_of("mcp_tool_refresh_seconds"))
     add(
@@ -83,6 +94,11 @@ def add_flags(parser: ArgumentParser) -> None:
         const=os.environ.get(URL_VARIABLE, DEFAULT_URL),
         metavar="URL",
         help=f"offer the tools of workers on NATS (without a URL: ${URL_VARIABLE}, or {DEFAULT_URL})",
+    )
+    add(
+        "--watch",
+        action="store_true",
+        help="take up changes of the configuration, the tools and the mcp.json as soon as their files are saved",
     )
     add(
         "--insecure",
@@ -127,6 +143,8 @@ def name_of(use: str, ask: Callable[[str, str], str] | None = None) -> str:
         return parts.argument or parts.kind
     if entry is not None and entry.argument == "PATH":
         return Path(parts.argument).name.removesuffix(_GGUF) or parts.kind
+    if entry is not None and entry.argument == "OWNER/NAME":
+        return HubModel.parse(parts.argument).name
     if entry is not None and entry.argument == "URL" and parts.argument and ask is not None:
         return _short(ask(parts.argument, parts.options.get("key", ""))) or parts.kind
     return parts.kind

@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
-from ferrule.cli import json_view
 from ferrule.cli.bus_option import KEY_VARIABLE
 from ferrule.cli.function_option import AnyTool, read_functions
-from ferrule.core.json_text import loads
+from ferrule.cli.pins_file import PinsFile
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.server.config.config import Config, SourcesConfig
+from ferrule.server.config.config import CREDENTIALS_IN_LEDGER, Config, OpenApiConfig, SourcesConfig
 from ferrule.sources.adapters import SourceAdapter
 from ferrule.sources.bus.bus import Bus
+from ferrule.sources.combined_sources import SourcePlan
 from ferrule.sources.functions import Functions
+from ferrule.sources.mcp.access import ToolAccess
 from ferrule.sources.mcp.config import McpConfig, Server, StdioTransport, read_config
-from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.credentials import default_credentials
 from ferrule.sources.mcp.server_connection import ConnectionOptions
 from ferrule.sources.mcp.servers import McpServers
+from ferrule.sources.openapi.document import read_document
+from ferrule.sources.openapi.source import ApiKey, OpenApi
 from ferrule.sources.source import Source
-
-
-@dataclass(frozen=True, slots=True)
-class PinsFile:
-    """A file of pins. It need not exist yet."""
-
-    path: Path
-
-    def read(self) -> Pins:
-        try:
-            return Pins.from_json(self.path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return Pins()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise DefinitionError(f"cannot read {self.path}", hint="Name a file of pins, or a new file.") from problem
-
-    def write(self, pins: Pins) -> None:
-        """Write the file atomically: a concurrent reader sees the old file or the new one."""
-        text = json_view.page(loads(pins.to_json())) + "\n"
-        try:
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self.path.parent, prefix=f".{self.path.name}-", delete=False
-            ) as new:
-                new.write(text)
-            os.replace(new.name, self.path)
-        except OSError as problem:
-            raise DefinitionError(
-                f"cannot write {self.path}: {problem.strerror}",
-                hint="Name a file in a writable directory.",
-            ) from problem
 
 
 class PinnedServers(SourceAdapter):
@@ -83,22 +56,89 @@ COMMAND_SERVER = "mcp"
 """The name of the server from `mcp_command`."""
 
 
-def sources_of(config: Config, functions: Sequence[AnyTool] = ()) -> list[Source]:
+def sources_of(
+    settings: SourcesConfig, openapi: Sequence[OpenApiConfig] = (), functions: Sequence[AnyTool] = ()
+) -> list[Source]:
     """Create all configured sources, and add `functions` to the configured functions. Nothing is connected yet."""
-    settings = config.sources
-    tools = [*functions, *functions_of(settings)]
-    sources: list[Source] = [_functions(tools, settings)] if tools else []
+    return [plan.make() for plan in plans_of(settings, openapi, functions)]
+
+
+def plans_of(
+    settings: SourcesConfig,
+    openapi: Sequence[OpenApiConfig] = (),
+    functions: Sequence[AnyTool] = (),
+    *,
+    is_fresh: bool = False,
+) -> list[SourcePlan]:
+    """Plan all configured sources. Functions are loaded here, with `is_fresh` from their files as they are now."""
+    tools = [*functions, *functions_of(settings, is_fresh=is_fresh)]
+    # Nobody can say whether a function is still the same: what it imports may be another.
+    plans = [SourcePlan(object(), partial(_functions, tools, settings))] if tools else []
     servers = mcp_of(settings)
     if servers.servers or servers.faults:
-        sources.append(_mcp(servers, settings))
+        seconds = (settings.mcp_tool_refresh_seconds, settings.mcp_question_seconds)
+        key = ("mcp", servers, seconds, settings.mcp_credentials, settings.mcp_pins)
+        plans.append(SourcePlan(key, partial(_mcp, servers, settings)))
     if settings.nats:
-        sources.append(bus_of(settings))
-    return sources
+        bus = (settings.nats, settings.nats_tenant, settings.nats_key_file, settings.nats_credentials)
+        plans.append(SourcePlan(("bus", *bus, settings.nats_inbox), partial(bus_of, settings)))
+    for one in openapi:
+        plans.append(SourcePlan(("openapi", one, _content(one.document)), partial(openapi_of, one)))
+    return plans
 
 
-def functions_of(settings: SourcesConfig) -> list[AnyTool]:
+def watched_files(config: Config) -> list[Path]:
+    """The files, besides ferrule.toml, that say which tools there are."""
+    settings = config.sources
+    places = [place.rpartition(":")[0] or place for place in (*settings.functions, *config.tools.hooks)]
+    modules = [Path(where) if where.endswith(".py") else _module_file(where) for where in places]
+    documents = [settings.mcp_config, *(one.document for one in config.openapi)]
+    return [*filter(None, modules), *(Path(one) for one in documents if one)]
+
+
+def _module_file(name: str) -> Path | None:
     try:
-        return [function for place in settings.functions for function in read_functions(place)]
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def _content(document: str) -> bytes:
+    try:
+        return Path(document).read_bytes()
+    except OSError:
+        # Reading it again says what is wrong with it.
+        return b""
+
+
+def openapi_of(settings: OpenApiConfig) -> OpenApi:
+    """Create the source of one document, with the key from its environment variable."""
+    text = os.environ.get(settings.key_env, "") if settings.key_env else ""
+    if settings.key_env and not text:
+        raise DefinitionError(
+            f"openapi.{settings.name}: the environment variable {settings.key_env} is empty",
+            hint="Set it to the API's key, or leave out key_env.",
+        )
+    key = ApiKey(text, query=settings.key_query) if settings.key_query else _header_key(settings, text)
+    return OpenApi(
+        read_document(settings.document),
+        server=settings.server,
+        key=key if text else None,
+        prefix=settings.name,
+        timeout_seconds=settings.timeout_seconds,
+        max_bytes=settings.max_bytes,
+        id=settings.name,
+    )
+
+
+def _header_key(settings: OpenApiConfig, text: str) -> ApiKey:
+    return ApiKey(f"{settings.key_prefix}{text}", header=settings.key_header)
+
+
+def functions_of(settings: SourcesConfig, *, is_fresh: bool = False) -> list[AnyTool]:
+    try:
+        return [function for place in settings.functions for function in read_functions(place, is_fresh=is_fresh)]
     except ArgumentTypeError as problem:
         raise DefinitionError(
             f"sources.functions: {problem}",
@@ -128,7 +168,10 @@ def mcp_of(settings: SourcesConfig) -> McpConfig:
             hint="Rename it, or move the command into the file.",
         )
     command_server = Server(
-        COMMAND_SERVER, StdioTransport(settings.mcp_command, settings.mcp_args), settings.mcp_trusted
+        COMMAND_SERVER,
+        StdioTransport(settings.mcp_command, settings.mcp_args),
+        settings.mcp_trusted,
+        access=ToolAccess(settings.mcp_allow, settings.mcp_deny, settings.mcp_read_only),
     )
     return McpConfig((*config.servers, command_server), config.faults)
 
@@ -144,11 +187,16 @@ def bus_of(settings: SourcesConfig) -> Bus:
 
 
 def _mcp(servers: McpConfig, settings: SourcesConfig) -> Source:
-    options = ConnectionOptions(refresh=settings.mcp_tool_refresh_seconds)
+    options = ConnectionOptions(refresh=settings.mcp_tool_refresh_seconds, login_patience=settings.mcp_question_seconds)
+    place = settings.mcp_credentials
+    # The gateway opens the ledger, and gives these servers their store.
+    credentials = None if place == CREDENTIALS_IN_LEDGER else default_credentials(place)
     if not settings.mcp_pins:
-        return McpServers(servers, options=options)
+        return McpServers(servers, options=options, credentials=credentials)
     pins_file = PinsFile(Path(settings.mcp_pins))
-    return PinnedServers(McpServers(servers, pins=pins_file.read(), options=options), pins_file)
+    return PinnedServers(
+        McpServers(servers, pins=pins_file.read(), options=options, credentials=credentials), pins_file
+    )
 
 
 def _bus_key(path: str) -> bytes | None:

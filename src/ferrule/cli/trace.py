@@ -1,4 +1,7 @@
-"""`ferrule trace`: prints one conversation: its messages, and its calls as a timeline."""
+"""`ferrule trace`: prints one conversation: its messages, its calls as a timeline, and its prompts.
+
+It also prints a trace, which a conversation has too if its calls were run by the client.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,13 @@ from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.core.call import ToolCall, ToolResult
+from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
+from ferrule.core.media import Media, media_line
 from ferrule.core.message import ChatMessage, Reasoning, Text, messages_from_json
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import AuditRecord, CallRecord, CallState, ConversationRecord, Ledger
+from ferrule.run.ledger.trace import PromptPrefix, Trace, TracedRequest
 
 # Timeline: the calls of a conversation over time, drawn to scale as text. It knows no ledger and no terminal.
 #
@@ -112,18 +118,28 @@ _MAX_LENGTH = 400
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("conversation", metavar="CONVERSATION", help="its id")
+    parser.add_argument("conversation", metavar="CONVERSATION", help="its id, or that of a trace")
     add_ledger_option(parser)
+    parser.add_argument("--tenant", default=Principal().tenant, help="of a trace (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(arguments: Namespace) -> None:
     name = arguments.conversation
 
-    async def read(ledger: Ledger) -> tuple[ConversationRecord | None, Timeline]:
-        return await ledger.load(name), Timeline.of(await ledger.audit(name), await ledger.calls(name))
+    async def read(ledger: Ledger) -> tuple[ConversationRecord | None, Timeline, Trace | None]:
+        conversation = await ledger.load(name)
+        trace = await ledger.trace(name, conversation.tenant if conversation else arguments.tenant)
+        return conversation, Timeline.of(await ledger.audit(name), await ledger.calls(name)), trace
 
-    conversation, timeline = on_ledger(arguments.ledger, read)
+    conversation, timeline, trace = on_ledger(arguments.ledger, read)
+    requests = trace.requests if trace else ()
+    if conversation is None and requests:
+        if arguments.json:
+            streams.write(json_view.page({"trace": name, "requests": _request_documents(requests)}) + "\n")
+        else:
+            _show_requests(requests)
+        return
     if conversation is None:
         raise LedgerError(
             f"unknown conversation {terminal.printable(name)!r}",
@@ -132,9 +148,13 @@ def _run(arguments: Namespace) -> None:
         )
     messages = messages_of(_state(conversation))
     if arguments.json:
-        streams.write(json_view.page(_document(conversation, timeline, messages)) + "\n")
+        document = _document(conversation, timeline, messages)
+        streams.write(json_view.page({**document, "requests": _request_documents(requests)}) + "\n")
     else:
         _show(conversation, timeline, messages)
+        if requests:
+            streams.write("\n")
+            _show_requests(requests)
 
 
 def _state(conversation: ConversationRecord) -> dict[str, Any]:
@@ -169,6 +189,42 @@ def _show(conversation: ConversationRecord, timeline: Timeline, messages: Iterab
         streams.write(f"{LEGEND}\n")
 
 
+def _show_requests(requests: Iterable[TracedRequest]) -> None:
+    """Show what the engine read of the prompt of each request, and what was changed in it."""
+    rows = [
+        (
+            moment(one.at),
+            one.status.value,
+            f"{one.prompt_tokens}",
+            f"{one.read_tokens}",
+            _change_text(one.prompt_prefix),
+        )
+        for one in requests
+    ]
+    terminal.show_table(("request", "status", "prompt tokens", "read", "changed"), rows)
+
+
+def _change_text(prefix: PromptPrefix | None) -> str:
+    if prefix is None:
+        return ""
+    return f"by the {prefix.by.value}: {prefix.what}" if prefix.by else "nothing"
+
+
+def _request_documents(requests: Iterable[TracedRequest]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": one.id,
+            "at": one.at,
+            "status": one.status.value,
+            "prompt_tokens": one.prompt_tokens,
+            "read_tokens": one.read_tokens,
+            "changed_by": one.prompt_prefix.by.value if one.prompt_prefix else "",
+            "changed": one.prompt_prefix.what if one.prompt_prefix else "",
+        }
+        for one in requests
+    ]
+
+
 def _lines(message: ChatMessage) -> list[str]:
     lines: list[str] = []
     for part in message.parts:
@@ -182,6 +238,9 @@ def _lines(message: ChatMessage) -> list[str]:
             case ToolResult(_, name, content, is_error):
                 text_of_content = content if isinstance(content, str) else dumps(content)
                 lines.append(f"{name} {'failed' if is_error else 'returned'}: {text_of_content}")
+                lines += map(media_line, part.media)
+            case Media():
+                lines.append(media_line(part))
     return [f"{message.role.value:>9}  {_short(line)}" for line in lines if line.strip()]
 
 
@@ -209,7 +268,8 @@ def _document(conversation: ConversationRecord, timeline: Timeline, messages: It
 COMMAND = Command(
     name="trace",
     about="Print one conversation as a timeline.",
-    more="Prints the messages and calls, how long each call waited for approval and ran, and its outcome.\n"
+    more="Prints the messages and calls, how long each call waited for approval and ran, and its outcome; then how\n"
+    "much of each request's prompt the engine read, and what was changed in it since the one before.\n"
     "`ferrule audit` prints every state transition and verifies the log.",
     examples="  ferrule trace c-7f3a --ledger ledger.db\n  ferrule trace c-7f3a --ledger ledger.db --json",
     add_options=_add_options,

@@ -16,6 +16,7 @@ from ferrule.cli import json_view, streams
 from ferrule.cli.bus_option import URL_VARIABLE, add_bus_options, add_key_option, bus_of, key_of
 from ferrule.cli.command import Command
 from ferrule.cli.function_option import AnyTool, read_functions
+from ferrule.cli.startup_note import print_startup_note
 from ferrule.cli.terminal import printable
 from ferrule.errors import DefinitionError
 from ferrule.sources.bus.relay import Relay
@@ -87,7 +88,9 @@ async def _serve(arguments: Namespace, tools: list[AnyTool]) -> None:
         from ferrule.engines.registry import load_engine
         from ferrule.llm_chat.source import ChatSource
 
-        sources.append(ChatSource(load_engine(arguments.engine)))
+        engine = load_engine(arguments.engine)
+        print_startup_note(engine)
+        sources.append(ChatSource(engine))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_task_factory(create_guarded_task)

@@ -145,6 +145,10 @@ class ByteCache(Generic[_Key, _Value]):
         self._budget.store(self._owner, key, value, self._size_of(key, value))
         return value
 
+    def put(self, key: _Key, value: _Value) -> None:
+        """Store a value, in place of the one that is there."""
+        self._budget.store(self._owner, key, value, self._size_of(key, value))
+
     def cache_clear(self) -> None:
         """Drop all entries. The name is the one that `functools.lru_cache` uses."""
         self._budget.clear(self._owner)

@@ -6,12 +6,13 @@ integer to a float, one escape of a character to another), and approvals and rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.json_text import dumps, loads
+from ferrule.core.media import Media
 
 
 class How(StrEnum):
@@ -81,6 +82,11 @@ class Receipt:
 
 
 _RECEIPT_FIELDS = tuple(one.name for one in fields(Receipt))
+
+
+TOOL_SEARCH = "tool_search"
+"""The `type` of a call that searches among deferred tools. Only `run.deferring_engine` makes such calls: no client and
+no saved text of a model can, so a tool of any name is never taken for the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,26 +177,37 @@ class ToolCall:
 class ToolResult:
     """The result of a call: text or a JSON value. With `is_error` the model learns that the call failed.
 
-    A conversation fills in a `name` that is left out. `output` is another word for `content`.
+    A conversation fills in a `name` that is left out. `output` is another word for `content`. `media` are the images,
+    recordings and files of the result; the model gets them after the content.
 
     Example:
         ToolResult(call.id, call.name, {"temperature": 21})
         ToolResult(call.id, content="the service is down", is_error=True)
+        ToolResult(call.id, content="the page", media=[Media("image", "image/png", data=screenshot)])
     """
 
     tool_call_id: str
     name: str
     content: Any
     is_error: bool
+    media: tuple[Media, ...]
 
     def __init__(
-        self, tool_call_id: str, name: str = "", content: Any = None, is_error: bool = False, *, output: Any = None
+        self,
+        tool_call_id: str,
+        name: str = "",
+        content: Any = None,
+        is_error: bool = False,
+        *,
+        output: Any = None,
+        media: Iterable[Media] = (),
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "tool_call_id", tool_call_id)
         set_field(self, "name", name)
         set_field(self, "content", output if content is None else content)
         set_field(self, "is_error", is_error)
+        set_field(self, "media", tuple(media))
 
     @property
     def output(self) -> Any:
@@ -198,5 +215,5 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The content as the model reads it."""
+        """The content as the model reads it, without the media."""
         return self.content if isinstance(self.content, str) else dumps(self.content)

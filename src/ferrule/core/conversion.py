@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.json_text import dumps
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
@@ -158,7 +159,11 @@ def _message_of(given: Mapping[str, Any]) -> ChatMessage:
                 hint='Write {"role": "tool", "tool_call_id": call.id, "content": result}.',
             )
         return ChatMessage.tool(given["tool_call_id"], given.get("content", ""), given.get("name", ""))
-    text = _text_of(given.get("content", ""))
+    content = given.get("content", "")
+    if role is Role.USER and isinstance(content, list) and Media in map(type, cast("list[object]", content)):
+        items = cast("list[object]", content)
+        return ChatMessage(role, [one if isinstance(one, Media) else _text_of(one) for one in items])
+    text = _text_of(content)
     if role is Role.ASSISTANT:
         return ChatMessage.assistant(text, map(_to_call, given.get("tool_calls", ())), given.get("reasoning", ""))
     return ChatMessage.system(text) if role is Role.SYSTEM else ChatMessage.user(text)
@@ -172,7 +177,7 @@ def _text_of(content: Any) -> str:
     if not all(isinstance(text, str) for text in texts):
         raise DefinitionError(
             f"a message's content must be text, not {_kind_of(cast('object', content))}",
-            hint='Write a text, or a list of {"type": "text", "text": ...}. Images and audio are not supported.',
+            hint='Write a text, or a list of {"type": "text", "text": ...}. For an image, put a Media into the list.',
         )
     return "".join(cast("list[str]", texts))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from ferrule.core.call import Receipt
+from ferrule.core.call import Receipt, ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """More of the model's reasoning.
+    """More of the model's reasoning. A `signature`, or `encrypted` reasoning, ends the part; see `Reasoning`.
 
     Example:
         ReasoningDelta("The user wants the weather, so ")
     """
 
     text: str
+    signature: str = ""
+    encrypted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,19 @@ class Usage:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    """How many of the prompt's tokens came from the engine's cache and were not read again; 0 if it does not say."""
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """Add two usages. If only one is known, return that one."""
     if one is None or other is None:
         return one or other
-    return Usage(one.prompt_tokens + other.prompt_tokens, one.completion_tokens + other.completion_tokens)
+    return Usage(
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+        one.cached_tokens + other.cached_tokens,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,10 @@ class Finish:
 
     reason: FinishReason
     usage: Usage | None = None
+    stop: str = ""
+    """The stop string of the request that ended the reply; empty if none did, or if the engine does not say."""
+    loaded: frozenset[str] | None = field(default=None, compare=False, repr=False)
+    """The names of the tools that the model could call, if it could not call all of the request: see `ToolSearch`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +178,40 @@ class WireText:
     is_forced: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ToolSearch:
+    """The model searched among tools that are deferred. The search is answered, and the reply continues.
+
+    The call is not one of the reply's: nobody has to run it.
+
+    Example:
+        if isinstance(event, ToolSearch):
+            print(event.call.arguments["query"], event.found)
+    """
+
+    call: ToolCall
+    result: ToolResult
+    """What the model reads: which tools it may call now, and the definitions of those that it had not seen."""
+    found: tuple[str, ...] = ()
+    """The names of the tools that were found, the best first."""
+    declared: str = ""
+    """The client's name for the search, if the client declared it: then the answer shows it in the way of its API."""
+    error: str = ""
+    """Why nothing was searched, as a code such as "invalid_tool_input"."""
+
+
 DEBUG_EVENTS: frozenset[type] = frozenset({RuleShown, WireText})
 """The events for debugging a model. Code that acts on a reply ignores them."""
 
 Event: TypeAlias = (
-    TextDelta | ReasoningDelta | CallStart | ArgumentsDelta | CallEnd | Diagnostic | Finish | RuleShown | WireText
+    TextDelta
+    | ReasoningDelta
+    | CallStart
+    | ArgumentsDelta
+    | CallEnd
+    | Diagnostic
+    | Finish
+    | RuleShown
+    | WireText
+    | ToolSearch
 )

@@ -25,7 +25,8 @@ from typing import Any, cast
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.event import Diagnostic
 from ferrule.core.json_text import dumps, loads_strict
-from ferrule.core.message import ChatMessage, Part
+from ferrule.core.media import Media
+from ferrule.core.message import ChatMessage, Part, Reasoning
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition, is_tool_name
 
@@ -96,6 +97,11 @@ def _repair_part(part: Part, role: str, notes: dict[str, None]) -> Part:
             return _repair_call(part, notes) if part.complete else part
         case ToolResult():
             return _repair_result(part, notes)
+        case Media():
+            return _repair_media(part, notes)
+        case Reasoning() if not is_encodable(part.signature + part.encrypted):
+            notes[f"reasoning of the {role} has a signature that no provider can have made; it is left out"] = None
+            return _repair_part(Reasoning(part.text), role, notes)
         case _ if is_encodable(part.text):
             return part
         case _:
@@ -105,11 +111,21 @@ def _repair_part(part: Part, role: str, notes: dict[str, None]) -> Part:
 
 def _repair_result(result: ToolResult, notes: dict[str, None]) -> ToolResult:
     texts = (result.tool_call_id, result.name, result.text)
+    media = tuple(_repair_media(one, notes) for one in result.media)
     if all(map(is_encodable, texts)):
-        return result
+        is_changed = any(new is not old for new, old in zip(media, result.media, strict=True))
+        return ToolResult(*texts[:2], result.content, result.is_error, media=media) if is_changed else result
     notes[f"the result of {result.name!r:.140} has half of a surrogate pair; the model reads U+FFFD there"] = None
     id, name, text = map(without_surrogates, texts)
-    return ToolResult(id, name, text, result.is_error)
+    return ToolResult(id, name, text, result.is_error, media=media)
+
+
+def _repair_media(media: Media, notes: dict[str, None]) -> Media:
+    if is_encodable(f"{media.name}{media.media_type}{media.url}{media.file_id}{media.detail}"):
+        return media
+    notes[f"the name of the {media.kind.value} has half of a surrogate pair; the model reads U+FFFD there"] = None
+    # The data is base64, and so ASCII.
+    return Media.from_dict({name: without_surrogates(value) for name, value in media.as_dict().items()})
 
 
 def _repair_call(call: ToolCall, notes: dict[str, None]) -> ToolCall:

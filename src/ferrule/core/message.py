@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
+from ferrule.core.media import Media
 from ferrule.errors import DefinitionError
 
 
@@ -43,15 +44,22 @@ class Text:
 class Reasoning:
     """Text of a model's reasoning.
 
+    A provider that checks reasoning which is sent back adds a `signature`, or sends it `encrypted` and without a text.
+    Both are opaque: they go back to the same provider byte for byte, and to nobody else.
+
     Example:
         thoughts = [part.text for part in reply.parts if isinstance(part, Reasoning)]
     """
 
     text: str
+    signature: str = ""
+    encrypted: str = ""
 
 
-Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult
-_PARTS = frozenset({Text, Reasoning, ToolCall, ToolResult})
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media
+_FUNCTION = "function"
+"""The type of most calls, which is not saved."""
+_PARTS = frozenset({Text, Reasoning, ToolCall, ToolResult, Media})
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -66,6 +74,7 @@ class ChatMessage:
             ChatMessage.user("How is the weather in Rome?"),
             ChatMessage.assistant(tool_calls=[call]),
             ChatMessage.tool(call.id, {"temperature": 21}),
+            ChatMessage("user", ["And what does this show?", Media("image", "image/png", data=chart)]),
         ]
     """
 
@@ -127,6 +136,11 @@ class ChatMessage:
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
     @property
+    def media(self) -> tuple[Media, ...]:
+        """The images, recordings and files of the message itself; those of its results are in the results."""
+        return tuple(part for part in self.parts if isinstance(part, Media))
+
+    @property
     def tool_call_id(self) -> str | None:
         """The id that a tool message answers; None for the other roles."""
         return self.results[0].tool_call_id if self.results else None
@@ -145,10 +159,10 @@ def _to_parts(value: object) -> tuple[Part, ...]:
     items = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else cast("Iterable[object]", value)
     parts = tuple(Text(item) if isinstance(item, str) else item for item in items)
     for part in parts:
-        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult):
+        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult | Media):
             raise DefinitionError(
                 f"{part!r:.60} is not a part of a message",
-                hint="Write a text, or a list of Text, Reasoning, ToolCall and ToolResult values.",
+                hint="Write a text, or a list of Text, Media, Reasoning, ToolCall and ToolResult values.",
             )
     return cast("tuple[Part, ...]", parts)
 
@@ -176,12 +190,21 @@ def _part(part: Part) -> dict[str, Any]:
         case Text(text):
             return {"kind": "text", "text": text}
         case Reasoning(text):
-            return {"kind": "reasoning", "text": text}
+            return {"kind": "reasoning", "text": text, **_seals(part)}
         case ToolCall():
             identity = {"id": part.id, "name": part.name, "arguments": part.function.arguments}
-            return {"kind": "call", **identity, "complete": part.complete}
+            kind = {} if part.type == _FUNCTION else {"type": part.type}
+            return {"kind": "call", **identity, "complete": part.complete, **kind}
         case ToolResult(call_id, name, content, is_error):
-            return {"kind": "result", "id": call_id, "name": name, "content": content, "is_error": is_error}
+            media = {"media": [one.as_dict() for one in part.media]} if part.media else {}
+            return {"kind": "result", "id": call_id, "name": name, "content": content, "is_error": is_error, **media}
+        case Media():
+            return {"kind": "media", **part.as_dict()}
+
+
+def _seals(part: Reasoning) -> dict[str, str]:
+    seals = {"signature": part.signature, "encrypted": part.encrypted}
+    return {name: value for name, value in seals.items() if value}
 
 
 def _read(data: Mapping[str, Any]) -> Part:
@@ -189,10 +212,14 @@ def _read(data: Mapping[str, Any]) -> Part:
         case "text":
             return Text(data["text"])
         case "reasoning":
-            return Reasoning(data["text"])
+            return Reasoning(data["text"], data.get("signature", ""), data.get("encrypted", ""))
         case "call":
-            return ToolCall(data["id"], FunctionCall(data["name"], data["arguments"]), complete=data["complete"])
+            function = FunctionCall(data["name"], data["arguments"])
+            return ToolCall(data["id"], function, data.get("type", _FUNCTION), data["complete"])
         case "result":
-            return ToolResult(data["id"], data["name"], data["content"], data["is_error"])
+            media = map(Media.from_dict, data.get("media", ()))
+            return ToolResult(data["id"], data["name"], data["content"], data["is_error"], media=media)
+        case "media":
+            return Media.from_dict(data)
         case kind:
             raise ValueError(f"unknown kind of part {kind!r}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ferrule.core.media import Media
+
 TOOL_BUSY = "tool_busy"
 """The code of a call that was not delivered because too many calls of its tool or its tenant run already."""
 
@@ -20,6 +22,8 @@ class Answered:
     content: Any
     is_error: bool = False
     code: str = ""
+    media: tuple[Media, ...] = ()
+    """The images, recordings and files of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

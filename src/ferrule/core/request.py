@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
+from ferrule.core.call import FunctionCall
+from ferrule.core.client_body import ClientBody
 from ferrule.core.conversion import MessagesInput, ToolsInput, to_enum, to_messages, to_texts, to_tools
+from ferrule.core.json_text import canonical, loads
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool_search import DeclaredSearch
 from ferrule.errors import DefinitionError
 
 
@@ -164,6 +168,29 @@ class ToolCallRequest:
     stop: tuple[str, ...] = ()
     shows_wire: bool = False
     """Whether the events include the rule and the raw model output (`RuleShown`, `WireText`)."""
+    ignored: tuple[str, ...] = field(default=(), compare=False)
+    """The paths of what a client sent and nobody carries out, such as "logit_bias"; receipts name them."""
+    client_body: ClientBody | None = field(default=None, compare=False, repr=False)
+    """The body from which a client's request was read, for an engine of the same API."""
+    excluded_calls: tuple[FunctionCall, ...] = ()
+    """Calls that the reply must not make again. Other calls of these tools are allowed."""
+    engine_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options that only some engines have, by their names in OpenAI's chat API, such as "reasoning_effort".
+
+    An engine sends those that are in its `Traits.options`; a diagnostic names the others."""
+    described_tools: frozenset[str] = frozenset()
+    """The names of tools that a message of the conversation describes: a prompt does not list them once more.
+
+    See `run.deferral`. They are among `tools`, and the model may call them."""
+    tool_search: DeclaredSearch | None = None
+    """The search that the client declared, and the tools that it defers: they are among `tools`.
+
+    An engine offers all tools unless it searches itself (`Traits.tool_search`) or is behind `run.deferring_engine`."""
+    on_progress: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    """Called while the engine makes progress that no event shows: it reads the prompt, or writes a call that is not
+    forwarded yet. A limit of silence starts anew then."""
+    on_prompt: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    """Called with the text of the prompt before it is read, by engines that render it themselves."""
     params: InitVar[GenerateParams | None] = None
     """Generation parameters as one value; those that are given by themselves take precedence."""
 
@@ -186,6 +213,14 @@ class ToolCallRequest:
             seed: int | None = None,
             stop: str | Iterable[str] = (),
             shows_wire: bool = False,
+            ignored: Iterable[str] = (),
+            client_body: ClientBody | None = None,
+            excluded_calls: Iterable[FunctionCall] = (),
+            engine_options: Mapping[str, Any] = ...,
+            described_tools: frozenset[str] = frozenset(),
+            tool_search: DeclaredSearch | None = None,
+            on_progress: Callable[[], None] | None = None,
+            on_prompt: Callable[[str], None] | None = None,
             params: GenerateParams | None = None,
         ) -> None: ...
 
@@ -203,6 +238,10 @@ class ToolCallRequest:
             self._convert("response_schema", _schema_of(self.response_schema))
         if self.stop or type(self.stop) is not tuple:
             self._convert("stop", to_texts(self.stop, "stop"))
+        if type(self.ignored) is not tuple:
+            self._convert("ignored", to_texts(self.ignored, "ignored"))
+        if type(self.excluded_calls) is not tuple:
+            self._convert("excluded_calls", tuple(self.excluded_calls))
         if self.max_tokens is not None:
             _require_count("max_tokens", self.max_tokens, 1)
         if self.top_k is not None:
@@ -255,6 +294,14 @@ class ToolCallRequest:
             if message.role is Role.USER:
                 return False
         return False
+
+
+def canonical_call(call: FunctionCall) -> tuple[str, str]:
+    """The tool and the canonical arguments of a call: equal for two calls that mean the same."""
+    try:
+        return call.name, canonical(loads(call.arguments))
+    except (ValueError, RecursionError):
+        return call.name, call.arguments
 
 
 def _choice_of(value: object, tools: tuple[ToolDefinition, ...]) -> ToolChoice:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ferrule.core.json_schema import SchemaDict
-from ferrule.core.json_text import digest
+from ferrule.core.json_text import digest, dumps
+from ferrule.core.text_grammar import TextGrammar
 from ferrule.errors import DefinitionError
 
 # What the APIs of all providers accept as a function name; MCP and model templates also use dots and dashes.
@@ -21,6 +22,8 @@ def is_tool_name(name: object) -> bool:
 
 
 _NO_PARAMETERS: SchemaDict = {"type": "object", "properties": {}}
+CUSTOM_INPUT = "input"
+"""The only argument of a custom tool."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -30,6 +33,8 @@ class ToolDefinition:
     `parameters` is a JSON Schema of an object, also called `parameters_schema`; names in `required` are added to it.
     `bound_capability` and `bound_version` name what runs the tool on a bus.
     A tool with `side_effects` needs approval for each call, and each call runs at most once.
+    A custom tool (`is_custom`) takes a text and no JSON: its only argument is the required string `input`. With an
+    `input_grammar` that text must match the grammar. Create one with `ToolDefinition.custom`.
 
     Example:
         weather = (
@@ -51,7 +56,10 @@ class ToolDefinition:
 
     See `schema.admission_cache.admit_tool`. A copy with other parameters is not admitted.
     """
+    is_custom: bool
+    input_grammar: TextGrammar | None
     _fingerprint: str = field(init=False, repr=False, compare=False)
+    _characters: int = field(init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -65,6 +73,8 @@ class ToolDefinition:
         *,
         parameters_schema: Mapping[str, Any] | None = None,
         required: Iterable[str] = (),
+        is_custom: bool = False,
+        input_grammar: TextGrammar | None = None,
     ) -> None:
         if not is_tool_name(name):
             raise DefinitionError(
@@ -77,6 +87,8 @@ class ToolDefinition:
         schema = cast("SchemaDict", parameters) if is_dict else _schema_of(parameters, f"the parameters of {name!r}")
         if required:
             schema = {**schema, "required": list(_unique((*schema.get("required", ()), *required)))}
+        if is_custom or input_grammar is not None:
+            _check_custom(name, schema, is_custom)
         if isinstance(bound_version, tuple):
             bound_version = ".".join(map(str, bound_version))
         set_field = object.__setattr__
@@ -87,7 +99,10 @@ class ToolDefinition:
         set_field(self, "bound_version", bound_version)
         set_field(self, "side_effects", side_effects)
         set_field(self, "admitted_parameters", admitted_parameters)
+        set_field(self, "is_custom", is_custom)
+        set_field(self, "input_grammar", input_grammar)
         set_field(self, "_fingerprint", "")
+        set_field(self, "_characters", 0)
 
     def __hash__(self) -> int:
         """Tools are keys of caches. Their parameters are dictionaries, which have no hash of their own."""
@@ -99,6 +114,19 @@ class ToolDefinition:
         return ToolDefinitionBuilder(name)
 
     new = build
+
+    @staticmethod
+    def custom(
+        name: str, description: str = "", grammar: TextGrammar | None = None, *, side_effects: bool = False
+    ) -> ToolDefinition:
+        """Return a tool that takes one text; with a grammar, only a text that matches it.
+
+        Example:
+            ToolDefinition.custom("set_level", "Sets a level.", TextGrammar("regex", "low|high"))
+        """
+        return ToolDefinition(
+            name, description, custom_parameters(), side_effects=side_effects, is_custom=True, input_grammar=grammar
+        )
 
     @property
     def parameters_schema(self) -> SchemaDict:
@@ -119,14 +147,44 @@ class ToolDefinition:
         """A hash that changes whenever anything changes that a caller agreed to."""
         if not self._fingerprint:
             execution = [self.bound_capability, self.bound_version, self.side_effects]
-            value = digest([self.name, self.description, self.parameters, execution])
+            grammar = self.input_grammar.as_json() if self.input_grammar else None
+            # A function has the fingerprint that it had before there were custom tools.
+            custom = [["custom", grammar]] if self.is_custom else []
+            value = digest([self.name, self.description, self.parameters, execution, *custom])
             object.__setattr__(self, "_fingerprint", value)
         return self._fingerprint
+
+    @property
+    def characters(self) -> int:
+        """How many characters the definition has as JSON: about four times its tokens."""
+        if not self._characters:
+            object.__setattr__(self, "_characters", len(dumps(self.as_function())))
+        return self._characters
 
     def as_function(self) -> dict[str, Any]:
         """Return the definition in OpenAI's format, which chat templates expect too."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
+
+
+def custom_parameters() -> SchemaDict:
+    """The parameters of a custom tool: an object with one required text."""
+    return {
+        "type": "object",
+        "properties": {CUSTOM_INPUT: {"type": "string"}},
+        "required": [CUSTOM_INPUT],
+        "additionalProperties": False,
+    }
+
+
+def _check_custom(name: str, schema: SchemaDict, is_custom: bool) -> None:
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    is_text = [*properties] == [CUSTOM_INPUT] and properties[CUSTOM_INPUT].get("type") == "string"
+    if not is_custom or not is_text or CUSTOM_INPUT not in schema.get("required", ()):
+        raise DefinitionError(
+            f"tool {name!r} has a grammar or is custom, but does not take exactly one text named {CUSTOM_INPUT!r}",
+            hint="Write ToolDefinition.custom(name, description, grammar).",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,12 @@ _BY_CLASS: Mapping[type[FerruleError], tuple[str, str] | None] = {
     NoValidCallError: _OWN_WORDS,
     UnsupportedError: _OWN_WORDS,
 }
+TOO_LONG = "context_length_exceeded"
 # Codes that say more than the class.
 _BY_CODE: Mapping[str, tuple[str, str]] = {
     # "connection lost": inside a stream there is no status, and agents decide by such words whether to ask again.
     "broken_off": ("connection lost: the engine's answer broke off", "The answer is incomplete."),
-    "context_length_exceeded": ("the prompt is longer than the model's context", "Send less."),
+    TOO_LONG: ("the prompt is longer than the model's context", "Send less."),
     "engine_refused": ("the engine refused the request", _IN_LOG),
     "given_up": ("too many processes have stopped while they ran this response", "Request less."),
     "ledger_damaged": ("the ledger failed", _IN_LOG),

@@ -1,6 +1,7 @@
 """Field: a value in a request body together with its path, so that an error names the field and says what to send.
 
-Independent of any API. A null field counts as missing, because clients send null for fields that they did not set.
+Independent of any API. A null field counts as missing, because clients send null for fields that they did not set. With
+`reads` it records which fields were asked for, so that the others are known; see `ignored_fields`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ferrule.core.json_text import dumps
+from ferrule.dialects.field_reads import FieldReads
 from ferrule.errors import DefinitionError
 
 T = TypeVar("T")
@@ -31,13 +33,17 @@ class Field:
 
     value: object
     path: str = ""
+    reads: FieldReads | None = None
 
     @property
     def is_given(self) -> bool:
         return self.value is not None
 
     def __getitem__(self, key: str) -> Field:
-        return Field(self.object().get(key), f"{self.path}.{key}" if self.path else key)
+        fields, path, reads = self._fields(), self.path, self.reads
+        if reads is not None:
+            reads.record(path, fields, key)
+        return Field(fields.get(key), f"{path}.{key}" if path else key, reads)
 
     def refusal(self, message: str, hint: str) -> DefinitionError:
         return DefinitionError(f"{self.path or 'the body'}: {message}", hint=hint, param=self.path)
@@ -49,14 +55,44 @@ class Field:
         return read(self) if self.is_given else default
 
     def object(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._require_type(dict, "an object"))
+        """Return the whole object. All of its fields count as read."""
+        fields = self._fields()
+        if self.reads is not None:
+            self.reads.record_whole(self.path, fields)
+        return fields
+
+    def opened(self) -> Field:
+        """Require an object, of which only those fields count as read that are asked for."""
+        fields = self._fields()
+        if self.reads is not None:
+            self.reads.open(self.path, fields)
+        return self
+
+    def leave_out(self, name: str = "") -> None:
+        """Report that this value is left out, in `ToolCallRequest.ignored`; with a name if the path says too little.
+
+        What is inside it is not reported again.
+
+        Example:
+            tool.leave_out("web_search")  # reported as tools[]=web_search
+        """
+        if self.reads is not None:
+            self.reads.leave_out(self.path, name)
+            self._take()
 
     def items(self) -> list[Field]:
         """Return the entries of a list; none if the field is missing."""
         if not self.is_given:
             return []
-        items = cast("list[object]", self._require_type(list, "a list"))
-        return [Field(item, f"{self.path}[{at}]") for at, item in enumerate(items)]
+        return [Field(item, f"{self.path}[{at}]", self.reads) for at, item in enumerate(self.list())]
+
+    def list(self) -> list[Any]:
+        """Return the list itself, without a `Field` for each entry: there may be a million."""
+        return cast("list[Any]", self._require_type(list, "a list"))
+
+    def entry(self, at: int) -> Field:
+        """Return one entry of a list."""
+        return Field(self.list()[at], f"{self.path}[{at}]", self.reads)
 
     def string(self) -> str:
         return cast(str, self._require_type(str, "a string"))
@@ -86,10 +122,15 @@ class Field:
 
     def json(self) -> str:
         """Return the value as JSON text. Raises if a number was too large for a float when the body was read."""
+        self._take()
         try:
             return dumps(self.value)
         except (ValueError, RecursionError) as error:
             raise self.refusal("contains a number that is too large, or is nested too deeply", "Send less.") from error
+
+    def require_json(self) -> None:
+        """Raise as `json` does, and count nothing as read: for what is sent back or stored as it came."""
+        Field(self.value, self.path).json()
 
     def one_of(self, table: dict[str, T]) -> T:
         """Look this string up in a table of allowed values."""
@@ -104,6 +145,14 @@ class Field:
             return make()
         except DefinitionError as refusal:
             raise self.refusal(refusal.message, refusal.hint) from refusal
+
+    def _take(self) -> None:
+        """Count everything inside as read."""
+        if self.reads is not None and isinstance(self.value, dict):
+            self.object()
+
+    def _fields(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._require_type(dict, "an object"))
 
     def _require_type(self, kind: type, expected: str) -> object:
         if not isinstance(self.value, kind):

@@ -28,16 +28,25 @@ HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STRUCTURED = frozenset({"2025-06-18", "2025-11-25", *MODERN})
 """The versions whose results may contain structured content."""
 
+CORE_TASKS = frozenset({"2025-11-25"})
+"""The versions in which tasks are part of the protocol; in 2026-07-28 they are the extension `TASKS`."""
+TASKS = "io.modelcontextprotocol/tasks"
+
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR, REFUSED = -32603, -32000
-HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
+HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 _STATUS = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 200}
 # Clients of the handshake versions read the body only with status 200; an invalid request has no result at all.
 _STATUS_HANDSHAKE = {PARSE_ERROR: 400, INVALID_REQUEST: 400, UNSUPPORTED_VERSION: 400}
 
 _META = "io.modelcontextprotocol/"
 _VERSION, _CAPABILITIES, _SERVER = f"{_META}protocolVersion", f"{_META}clientCapabilities", f"{_META}serverInfo"
-_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAME_PARAMS = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 RequestId = int | str
 
@@ -70,6 +79,17 @@ class RpcRequest:
         """Whether the client can show its user a form during a call. Without an explicit mode, it can."""
         elicitation = self.capabilities.get("elicitation")
         return self.is_modern and isinstance(elicitation, dict) and ("form" in elicitation or not elicitation)
+
+    @property
+    def supports_tasks(self) -> bool:
+        """Whether the client takes a task as the answer to any call."""
+        extensions = mapping(self.capabilities.get("extensions"))
+        return self.is_modern and isinstance(extensions.get(TASKS), dict)
+
+    @property
+    def wants_task(self) -> bool:
+        """Whether the client makes this call a task, as clients of 2025-11-25 do."""
+        return self.version in CORE_TASKS and isinstance(self.params.get("task"), dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,8 +73,8 @@ class EventSequence:
         match event:
             case Diagnostic():
                 self._diagnostics.append(event)
-            case Finish(reason, usage):
-                out.append(Finish(self._reason(reason), usage))
+            case Finish(reason, usage, stop):
+                out.append(Finish(self._reason(reason), usage, stop))
             case ArgumentsDelta(index, json) if self._call and self._call.engine_index == index:
                 free = self._call.release(json) if self._is_live else self._call.keep(json)
                 if free:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ferrule.core.json_text import json_bytes
@@ -11,6 +12,13 @@ from ferrule.errors import DefinitionError
 # Line ends in Unicode, but not in this format. Some clients (`str.splitlines`, httpx's `iter_lines`) break at them and
 # lose the message; their escapes mean the same in JSON.
 _LINE_SEPARATORS = tuple((char.encode(), b"\\u%04x" % ord(char)) for char in "\x85\u2028\u2029")
+
+DONE = b"data: [DONE]\n\n"
+"""The last message of OpenAI's streams, which is not JSON."""
+
+# Two line ends in a row, each CRLF, LF or CR. Atomic, so that CRLF is never read as two.
+_MESSAGE_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_LONGEST_END = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +114,49 @@ class SseDecoder:
         return [SseMessage(event, "\n".join(data), self._id)] if data else []
 
 
+class SseSplitter:
+    """Splits bytes after each event and changes none of them: joined, the parts are the bytes that were fed.
+
+    For a stream that is passed on, where `SseDecoder` says what the parts mean.
+    """
+
+    __slots__ = ("_max", "_rest", "_searched")
+
+    def __init__(self, *, max_message: int = MAX_LINE) -> None:
+        self._rest = bytearray()
+        self._searched = 0
+        self._max = max_message
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the events that are complete now, each with the empty line that ends it."""
+        self._rest += data
+        parts: list[bytes] = []
+        start = 0
+        for end in _MESSAGE_END.finditer(self._rest, self._searched):
+            parts.append(bytes(self._rest[start : end.end()]))
+            start = end.end()
+        del self._rest[:start]
+        if len(self._rest) > self._max:
+            raise too_long("a message", self._max)
+        # Only an end that is itself cut in two has to be looked at again.
+        self._searched = max(len(self._rest) - _LONGEST_END, 0)
+        return parts
+
+    def close(self) -> bytes:
+        """Return what came after the last empty line."""
+        rest = bytes(self._rest)
+        self._rest.clear()
+        self._searched = 0
+        return rest
+
+
 def encode(data: str, event: str = "") -> bytes:
     """Encode one message. Every line break in the data arrives as LF: the format has no other."""
     if "\r" in event or "\n" in event:
         raise DefinitionError("the name of an event contains a line break", hint="Name it with letters, dots and _.")
-    lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    # JSON is one line, unless somebody has laid it out.
+    is_one_line = "\n" not in data and "\r" not in data
+    lines = [data] if is_one_line else data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     name_line = f"event: {event}\n" if event else ""
     text = name_line + "".join(f"data: {line}\n" for line in lines) + "\n"
     # A lone surrogate has no UTF-8 encoding. It only comes from JSON, where its escape means the same.

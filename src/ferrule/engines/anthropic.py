@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from ferrule.core.ids import ANY_ID
+from ferrule.dialects.anthropic.media import takes_media
+from ferrule.dialects.anthropic.passthrough import API
 from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder
-from ferrule.dialects.anthropic.request_encoder import SAMPLING, request_body
+from ferrule.dialects.anthropic.request_encoder import (
+    SAMPLING,
+    count_request_body,
+    request_body,
+    request_headers,
+)
 from ferrule.dialects.json_stream import SseObjects
 from ferrule.engines.chat.api import ChatApi
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
+from ferrule.engines.chat.media_kinds import anthropic_media_kinds
 from ferrule.engines.engine import ALL_CHOICES
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines
 from ferrule.errors import DefinitionError, UnsupportedError
@@ -45,6 +53,7 @@ def anthropic(
     version: str = "2023-06-01",
     strict: bool = False,
     reasoning: bool = False,
+    tool_search: bool | None = None,
     headers: Mapping[str, str] | None = None,
     deadlines: Deadlines = DEFAULT_DEADLINES,
 ) -> ChatEngine:
@@ -52,7 +61,8 @@ def anthropic(
 
     ANTHROPIC_API_KEY is used for Anthropic only. The default `version` is the one that all servers accept, and it
     accepts temperature, top_p and top_k. `reasoning` sends earlier thinking back, which only servers that do not
-    require a signature accept.
+    require a signature accept. `tool_search` says that the server carries out Anthropic's tool search; by default only
+    Anthropic does.
     """
     if version not in VERSIONS:
         raise DefinitionError(
@@ -66,14 +76,23 @@ def anthropic(
     api = ChatApi(
         name="anthropic",
         path="/v1/messages",
+        model=model,
         label="messages",
         request_body=partial(
             request_body, model=model, strict=strict, reasoning=reasoning, sampling=facts.takes_sampling
         ),
-        decoder=lambda request: ReplyDecoder(request.tools, make_id=ANY_ID.make),
+        decoder=lambda request: ReplyDecoder(request.tools, make_id=ANY_ID.make, search=request.tool_search),
         framing=SseObjects,
+        client_api=API,
+        tool_search=address == ANTHROPIC if tool_search is None else tool_search,
+        count_path="/v1/messages/count_tokens",
+        count_body=partial(count_request_body, model=model, strict=strict, reasoning=reasoning),
+        request_headers=request_headers,
         headers={"anthropic-version": version, **key_headers, **(headers or {})},
         honours=ALL_CHOICES - {"allowed"},
         unsupported_fields=("seed", *(() if facts.takes_sampling else SAMPLING)),
+        takes_media=takes_media,
+        media=None,
+        find_media_kinds=anthropic_media_kinds(model),
     )
     return ChatEngine(address, api, options, deadlines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -14,10 +14,10 @@ from ferrule.errors import EngineError
 
 
 async def stream_completion(
-    http: HttpClient, path: str, body: Mapping[str, Any]
+    http: HttpClient, path: str, body: Mapping[str, Any], on_progress: Callable[[], None] | None = None
 ) -> AsyncGenerator[Piece | CompletionEnd, None]:
-    """Stream a completion: yield its pieces, then its end."""
-    framing, decoder = SseObjects(), CompletionDecoder()
+    """Stream a completion: yield its pieces, then its end. `on_progress`: see `CompletionRequest`."""
+    framing, decoder = SseObjects(), CompletionDecoder(on_progress)
     async with aclosing(http.stream(path, body)) as stream:
         while data := await stream.read():
             for chunk in framing.feed(data):
@@ -42,11 +42,17 @@ class CompletionDecoder:
     The usage may arrive after the last choice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_progress: Callable[[], None] | None = None) -> None:
         self.end: CompletionEnd | None = None
+        self._on_progress = on_progress
+        self._prompt_read = -1
 
     def decode(self, chunk: Mapping[str, Any]) -> list[Piece]:
         raise_on_error(chunk)
+        if "prompt_progress" in chunk:
+            # llama.cpp adds an empty text to it, and with `verbose` a token 0 that nobody generated.
+            self._note_progress(cast("Mapping[str, Any]", chunk["prompt_progress"]))
+            return []
         pieces: list[Piece] = []
         for choice in cast("list[Mapping[str, Any]]", chunk.get("choices") or ()):
             ids = _token_ids_of(chunk, choice)
@@ -62,6 +68,13 @@ class CompletionDecoder:
             counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
             self.end = CompletionEnd(self.end.is_cut_off, *counts, matched_stop=self.end.matched_stop)
         return pieces
+
+    def _note_progress(self, progress: Mapping[str, Any]) -> None:
+        """Only more of the prompt is progress: a server that repeats itself has stopped."""
+        processed = progress.get("processed")
+        if self._on_progress is not None and isinstance(processed, int) and processed > self._prompt_read:
+            self._prompt_read = processed
+            self._on_progress()
 
 
 def _token_ids_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int, ...]:

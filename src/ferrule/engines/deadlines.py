@@ -37,6 +37,13 @@ class DeadlineTimer:
         if self._timer is None or self._deadline < self._timer.when():
             self._check()
 
+    def postpone(self, seconds: float) -> None:
+        """Let the wait that is under way, if there is one, take this long from now on."""
+        if self._deadline != math.inf:
+            self._deadline = self._loop.time() + seconds
+            if self._timer is None or self._deadline < self._timer.when():
+                self._check()
+
     def stop(self) -> None:
         self._deadline = math.inf
 

@@ -10,10 +10,11 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from ferrule.core.conversion import MessagesInput, ToolsInput
 from ferrule.core.event import Event, TextDelta
+from ferrule.core.forward import ForwardApi, ForwardedPart, ForwardRequest
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
@@ -51,6 +52,20 @@ class Traits:
 
     Counted in tokens that the engine could have generated in that time; None if unknown.
     """
+    client_api: str = ""
+    """The API whose client bodies the engine sends on as the client wrote them (`ToolCallRequest.client_body`)."""
+    media: frozenset[str] = frozenset()
+    """The kinds of media that the model takes ("image", "audio", "file"), as far as it is known.
+
+    An engine that must ask its server does so with the first request that has some. What a model does not take reaches
+    it as a line with its name, type and size.
+    """
+    tool_search: bool = False
+    """Whether the engine carries out a search that a client declared (`ToolCallRequest.tool_search`)."""
+    reads_silently: bool = False
+    """Whether it may read a long prompt for minutes and send nothing meanwhile, as servers without progress reports."""
+    options: frozenset[str] = frozenset()
+    """The options of a request's `engine_options` that the engine has."""
     max_stops: int | None = None
     """How many stop strings one request may have; None means any number."""
 
@@ -71,6 +86,25 @@ class Enforcement:
 def no_enforcement(tool: ToolDefinition) -> Enforcement:
     """The enforcement of an engine without a grammar: every call is checked after it was generated."""
     return Enforcement("", claims_of(tool, None))
+
+
+class Forwarder(Protocol):
+    """Answers requests in the client's own API; see `ForwardRequest`."""
+
+    @property
+    def apis(self) -> frozenset[ForwardApi]:
+        """The APIs that an engine of this kind has. Whether this one has them, its answer says."""
+        ...
+
+    def forward(self, request: ForwardRequest, /) -> AsyncGenerator[ForwardedPart, None]:
+        """Yield the parts of the answer; the last one has its `finish`. Closing the generator stops the engine."""
+        ...
+
+
+def no_such_api(message: str, hint: str = "") -> UnsupportedError:
+    """The error for an engine that does not have an API whose requests are forwarded."""
+    default = "Use another model; GET /v1/models says which APIs each has."
+    return UnsupportedError(message, code="unsupported_api", hint=hint or default)
 
 
 class Engine(Closable):
@@ -96,6 +130,10 @@ class Engine(Closable):
     """
 
     traits: Traits
+    forwarder: Forwarder | None = None
+    """Answers text completions and embeddings, if engines of this kind have an API for them."""
+    startup_note: str = ""
+    """What the engine chose by itself when it was loaded, in one line; empty if nothing. The command line prints it."""
 
     @abstractmethod
     def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
@@ -203,6 +241,12 @@ class Engine(Closable):
         raise UnsupportedError(
             f"{self.traits.name} does not count tokens", hint="Send the request and read the usage of its answer."
         )
+
+    def forward(self, request: ForwardRequest) -> AsyncGenerator[ForwardedPart, None]:
+        """Yield the engine's own answer to a text completion or to embeddings, without tools and without checks."""
+        if self.forwarder is None or request.api not in self.forwarder.apis:
+            raise no_such_api(f"{self.traits.name} does not have /v1/{request.api}")
+        return self.forwarder.forward(request)
 
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
         """Return which schema keywords of a tool would be enforced and which checked, as on a receipt."""

@@ -47,8 +47,12 @@ class CompletionRequest:
     is_hole: bool = False
     """Whether the turn continues after this request. Then the backend reports which stop ended it and, if it can, the
     token ids that it generated."""
+    reports_stop: bool = False
+    """Whether to report which stop ended the turn, if the backend can."""
     preserved_tokens: tuple[str, ...] = ()
     """Texts that the backend must return as text even if the model writes a special token for them."""
+    on_progress: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    """Called each time the backend reports that it has read more of the prompt, if it reports that."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Backend-specific fields, sent unchanged."""
 

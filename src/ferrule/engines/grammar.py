@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 
 from ferrule.core.json_text import dumps
+from ferrule.core.request import ToolChoice
+from ferrule.core.tool import ToolDefinition
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece
 from ferrule.errors import EngineError, FormatError
 from ferrule.rules.gbnf import emit_gbnf
-from ferrule.rules.lark import emit_lark
+from ferrule.rules.lark import emit_lark_pair
+from ferrule.rules.lowering import Lowering
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.rules.rule import Rule
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.format import Format, encoding_of
+from ferrule.wire.rule_builder import bind
 
 Emitter = Callable[[Rule, ModelFacts], Grammar]
 
@@ -21,8 +25,8 @@ Emitter = Callable[[Rule, ModelFacts], Grammar]
 def _lark_grammar(rule: Rule, facts: ModelFacts) -> Grammar:
     # Compiling it here finds errors early: some engines silently continue without a grammar that does not compile or
     # that their matcher abandons half way. The matcher also watches what the engine writes.
-    matcher = ByteMatcher(emit_lark(rule))
-    return Grammar("lark", emit_lark(rule, facts.special_tokens, facts.end_tokens), make_watcher=matcher.prefix_matcher)
+    pair = emit_lark_pair(rule, facts.special_tokens, facts.end_tokens)
+    return Grammar("lark", pair.of_tokens, make_watcher=ByteMatcher(pair.of_characters).prefix_matcher)
 
 
 def _gbnf_grammar(rule: Rule, facts: ModelFacts) -> Grammar:
@@ -66,6 +70,18 @@ def encoding_for(format: Format, target: str | None) -> str | None:
         return None
     encoding = encoding_of(format)
     return encoding if target == "lark" else f"{encoding}, lowered"
+
+
+def lost_grammars(format: Format, target: str | None, tools: Iterable[ToolDefinition]) -> frozenset[str]:
+    """The custom tools whose own grammar is not held while decoding; it is validated afterwards."""
+    with_grammar = [tool for tool in tools if tool.input_grammar is not None]
+    return frozenset(tool.name for tool in with_grammar if target != "lark" or not _can_hold(format, tool))
+
+
+def _can_hold(format: Format, tool: ToolDefinition) -> bool:
+    lowering = Lowering(has_grammars=True)
+    lowering.lower(bind(format, (tool,), ToolChoice.required()).start)
+    return not lowering.lost_grammars
 
 
 # Grammar probe: tests whether a backend enforces grammars of a language, by having it generate one fixed word.

@@ -8,6 +8,7 @@ engine to stop generating. Must not know any API.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
@@ -33,18 +34,22 @@ _MIN_SECRET_LENGTH = 8
 class Deadlines:
     """Timeouts in seconds: `first` until the first byte of an answer, `between` until the next, `total` for all of it.
 
+    By default there is no limit for all of an answer: a slow engine that sends something is at work.
     `tries` is how often a request is sent at most, `pause` the seconds before the first retry, doubled for each one.
     """
 
     connect: float = 10.0
     first: float = 300.0
-    between: float = 120.0
-    total: float = 3600.0
+    between: float = 300.0
+    total: float = math.inf
     tries: int = 3
     pause: float = 0.5
 
 
 DEFAULT_DEADLINES = Deadlines()
+SILENT_FIRST = 1800.0
+"""`Deadlines.first` for servers that send nothing while they read a prompt, like one that hangs."""
+SILENT_DEADLINES = Deadlines(first=SILENT_FIRST)
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -62,16 +67,18 @@ class HttpClient:
     async def get(self, path: str) -> Any:
         return await self._json("GET", path, None)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return await self._json("POST", path, body)
+    async def post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Any:
+        return await self._json("POST", path, body, headers)
 
-    def stream(self, path: str, body: Mapping[str, Any]) -> ByteStream:
+    def stream(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ByteStream:
         """Return the bytes of an answer as they arrive. The request is sent when they are first read."""
-        return ByteStream(self, path, body)
+        return ByteStream(self, path, body, headers)
 
-    async def open_response(self, path: str, body: Mapping[str, Any]) -> aiohttp.ClientResponse:
+    async def open_response(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> aiohttp.ClientResponse:
         """Send a request and return the response once its status is known to be good."""
-        return await self._with_timeout(self.deadlines.total, self._open("POST", path, body))
+        return await self._with_timeout(self.deadlines.total, self._open("POST", path, body, headers))
 
     async def close(self) -> None:
         here = asyncio.get_running_loop()
@@ -82,10 +89,12 @@ class HttpClient:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(session.close(), loop))
         self._sessions.clear()
 
-    async def _json(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        response = await self._open(method, path, body)
+    async def _json(
+        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        response = await self._open(method, path, body, headers)
         try:
-            text = await self._with_timeout(self.deadlines.total, response.text())
+            text = await self._with_timeout(min(self.deadlines.first, self.deadlines.total), response.text())
         finally:
             response.close()
         try:
@@ -95,14 +104,16 @@ class HttpClient:
                 f"{self.base}{path} did not answer with JSON: {self.hide_credentials(text)[:80]!r}"
             ) from damage
 
-    async def _open(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
+    async def _open(
+        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> aiohttp.ClientResponse:
         """Send a request, with retries, and return the response once its status is known to be good."""
         refusal: EngineError | None = None
         for attempt in range(self.deadlines.tries):
             if attempt:
                 await asyncio.sleep(self.deadlines.pause * 2 ** (attempt - 1))
             try:
-                response = await self._send(method, path, body)
+                response = await self._send(method, path, body, headers)
             except EngineUnavailableError as unreachable:
                 refusal = unreachable
                 continue
@@ -113,16 +124,18 @@ class HttpClient:
                 break
         raise refusal or EngineUnavailableError(f"{self.base} was not contacted: deadlines.tries is 0")
 
-    async def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
+    async def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> aiohttp.ClientResponse:
         aiohttp = _import_aiohttp()
         try:
             try:
-                return await self._request(method, path, body)
+                return await self._request(method, path, body, headers)
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                 # A pooled connection that the server had closed in the meantime.
-                return await self._request(method, path, body)
+                return await self._request(method, path, body, headers)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as failure:
             raise EngineUnavailableError(
                 f"{self.base} cannot be reached: {failure}", hint="Check that the engine is running at this address."
@@ -130,8 +143,10 @@ class HttpClient:
         except aiohttp.ClientError as failure:
             raise EngineError(f"{self.base}{path}: {failure}") from failure
 
-    async def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
-        request = self._session().request(method, self.base + path, json=body)
+    async def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> aiohttp.ClientResponse:
+        request = self._session().request(method, self.base + path, json=body, headers=headers)
         return await self._with_timeout(self.deadlines.first, request)
 
     async def _refusal(self, path: str, response: aiohttp.ClientResponse) -> EngineError:
@@ -192,14 +207,29 @@ class ByteStream:
     It is an iterator and not a generator, because each nested generator costs every event once more.
     """
 
-    __slots__ = ("_between", "_body", "_content", "_deadline", "_http", "_path", "_response", "_timer")
+    __slots__ = (
+        "_between",
+        "_body",
+        "_content",
+        "_deadline",
+        "_has_data",
+        "_headers",
+        "_http",
+        "_path",
+        "_response",
+        "_timer",
+    )
 
-    def __init__(self, http: HttpClient, path: str, body: Mapping[str, Any]) -> None:
+    def __init__(
+        self, http: HttpClient, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> None:
         self._http = http
         self._path = path
         self._body = body
+        self._headers = headers
         self._between = http.deadlines.between
         self._deadline = 0.0
+        self._has_data = False
         self._response: aiohttp.ClientResponse | None = None
         self._content: aiohttp.StreamReader | None = None
         self._timer: DeadlineTimer | None = None
@@ -220,7 +250,9 @@ class ByteStream:
             content, timer = await self._open()
         # The total is computed here: one timeout around the whole stream would cancel its reader in the middle of other
         # work.
-        seconds = min(self._between, max(self._deadline - time.monotonic(), 0.0))
+        # Servers may send the head of an answer at once and then read the prompt.
+        silence = self._between if self._has_data else max(self._http.deadlines.first, self._between)
+        seconds = min(silence, max(self._deadline - time.monotonic(), 0.0))
         timer.start(seconds)
         try:
             data = await content.readany()
@@ -234,6 +266,7 @@ class ByteStream:
                 raise self._http.broken_off_error() from error
             raise
         timer.stop()
+        self._has_data = True
         if not data:
             await self.aclose()
         return data
@@ -246,7 +279,7 @@ class ByteStream:
 
     async def _open(self) -> tuple[aiohttp.StreamReader, DeadlineTimer]:
         self._deadline = time.monotonic() + self._http.deadlines.total
-        self._response = await self._http.open_response(self._path, self._body)
+        self._response = await self._http.open_response(self._path, self._body, self._headers)
         content = self._content = self._response.content
         # The reader gets the error as if it had arrived: that needs no task to be cancelled.
         timer = self._timer = DeadlineTimer(lambda: content.set_exception(_ReadTimeoutError()))

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.request import ProxyHandler, Request, build_opener
 
+from ferrule.core.forward import ForwardApi
 from ferrule.core.json_text import dumps, loads
-from ferrule.engines.checkpoint.gguf import read_metadata, require_gguf, special_texts_of
+from ferrule.engines.checkpoint.gguf import read_metadata, read_shape, require_gguf, special_texts_of
 from ferrule.engines.checkpoint.special_tokens import finder_of
 from ferrule.engines.completions import CompletionDecoder
 from ferrule.engines.engine import Traits
+from ferrule.engines.forward import HttpForwarder
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.engines.grammar import honours_grammar
+from ferrule.engines.hardware import ModelSize, choose_settings, read_hardware
+from ferrule.engines.http import SILENT_DEADLINES, HttpClient
 from ferrule.engines.llama_body import completion_body, tokenize_body
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
@@ -31,7 +35,14 @@ _CONTROL_TOKEN = 3
 # In tokens, measured by `scripts/bench-skip`. It is low because the slot still has the prompt and the answer.
 _CONTINUATION_COST = 2.0
 _TARGETS = ("lark", "gbnf")
+POOLINGS = ("mean", "cls", "last")
+_FORWARD_HINTS = {ForwardApi.EMBEDDINGS: "Load the engine with embeddings: llama:PATH?embeddings=mean (or cls, last)."}
 _TOKENIZE_TIMEOUT = 30.0
+_BATCH = 512
+"""How many tokens of a prompt are read between two reports of progress.
+
+As many as llama.cpp computes at once: with fewer, its sums are rounded otherwise, and a model's close choices change.
+"""
 # A proxy from the environment must not be used for requests within this process.
 _WITHOUT_PROXY = build_opener(ProxyHandler({}))
 
@@ -40,35 +51,50 @@ def llama(
     path: str | Path,
     options: TextOptions | None = None,
     *,
-    threads: int = 1,
+    threads: int | None = None,
     slots: int = 4,
-    context: int = 4096,
-    gpu_layers: int = 0,
+    context: int | None = None,
+    gpu_layers: int | None = None,
+    embeddings: str | None = None,
 ) -> TextEngine:
     """Make an engine on a GGUF file. `slots` is how many requests run at once, `context` the context of each slot.
 
-    The default is one thread: on a machine with other load, llama.cpp's threads spend their time waiting for each
-    other. Use as many threads as there are idle cores.
+    With `embeddings` it computes those too: "mean", "cls" or "last" says how the tokens' vectors become one.
+
+    Threads, context and GPU layers are chosen by what the machine has, if they are not given: see `hardware`.
     """
-    return TextEngine(LlamaGenerator(Path(path), threads, slots, context, gpu_layers), options)
+    file = Path(path)
+    _require_model(file)
+    hardware = read_hardware(gpus=_gpu_names())
+    size = ModelSize.of(read_shape(file), file.stat().st_size)
+    settings = choose_settings(hardware, size, slots=slots, threads=threads, gpu_layers=gpu_layers, context=context)
+    generator = LlamaGenerator(file, settings.threads, slots, settings.context, settings.gpu_layers, embeddings)
+    forwarder = HttpForwarder(name="llama", http=generator.loopback, prefix="/v1", hints=_FORWARD_HINTS)
+    engine = TextEngine(generator, options, forwarder)
+    engine.startup_note = settings.note(hardware)
+    return engine
 
 
 class LlamaGenerator:
     """Generates text with a model in this process."""
 
-    def __init__(self, path: Path, threads: int, slots: int, context: int, gpu_layers: int = 0) -> None:
-        if not path.is_file():
-            raise EngineError(
-                f"there is no model file {path}", code="no_such_model", hint="Pass the path of a .gguf file."
-            )
-        # llama.cpp's own message about another file does not say what is wrong.
-        require_gguf(path)
+    def __init__(
+        self,
+        path: Path,
+        threads: int,
+        slots: int,
+        context: int,
+        gpu_layers: int = 0,
+        embeddings: str | None = None,
+    ) -> None:
+        _require_model(path)
         self.traits = Traits(name="llama", targets=_TARGETS, continuation_cost=_CONTINUATION_COST)
         self._path = path
         self._context = context
         # The library also listens on loopback. The key keeps other processes out.
         self._key = secrets.token_hex(32)
-        self._server: Any = _start_server(path, threads, slots, context, gpu_layers, self._key)
+        self._server: Any = _start_server(path, threads, slots, context, gpu_layers, self._key, embeddings)
+        self._loopback: HttpClient | None = None
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="llama")
 
     async def facts(self) -> ModelFacts:
@@ -113,7 +139,7 @@ class LlamaGenerator:
         body = completion_body(request)
         completion = loop.run_in_executor(self._threads, self._open_server.handle_completions, body, on_chunk)
         completion.add_done_callback(lambda _: chunks.put_nowait(None))
-        decoder = CompletionDecoder()
+        decoder = CompletionDecoder(request.on_progress)
         try:
             while (chunk := await chunks.get()) is not None:
                 for piece in decoder.decode(chunk):
@@ -124,8 +150,17 @@ class LlamaGenerator:
         finally:
             stopped.set()
 
+    def loopback(self) -> HttpClient:
+        """Return a client for the library's own server, for what is forwarded to it."""
+        address = self._open_server.listening_address
+        if self._loopback is None:
+            self._loopback = HttpClient(address, {"Authorization": f"Bearer {self._key}"}, SILENT_DEADLINES)
+        return self._loopback
+
     async def close(self) -> None:
         """Free the model. Its memory is not Python's, so the garbage collector would keep it for a long time."""
+        if self._loopback is not None:
+            await self._loopback.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._server = None
 
@@ -134,6 +169,17 @@ class LlamaGenerator:
         if self._server is None:
             raise EngineError("the engine is closed", code="engine_closed", hint="Load it again.")
         return self._server
+
+
+def _require_model(path: Path) -> None:
+    if not path.is_file():
+        raise EngineError(
+            f"there is no model file {path}",
+            code="no_such_model",
+            hint="Pass the path of a .gguf file, or hf:OWNER/NAME to download a model.",
+        )
+    # llama.cpp's own message about another file does not say what is wrong.
+    require_gguf(path)
 
 
 def facts_of_file(path: Path) -> ModelFacts:
@@ -169,29 +215,61 @@ def end_tokens_of(metadata: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(token for token in token_ids if isinstance(token, int)))
 
 
-def _start_server(path: Path, threads: int, slots: int, context: int, gpu_layers: int, key: str) -> Any:
+def _library() -> Any:
     try:
         import xllamacpp  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as missing:
         raise UnsupportedError(
             "llama.cpp is not installed", code="missing_package", hint='pip install "ferrule[llama]"'
         ) from missing
-    library = cast("Any", xllamacpp)
+    return cast("Any", xllamacpp)
+
+
+def _gpu_names() -> tuple[str, ...]:
+    """The GPUs that this build of llama.cpp can use."""
+    devices = cast("list[Mapping[str, Any]]", _library().get_device_info())
+    return tuple(str(device["name"]) for device in devices if str(device["type"].name).endswith("_GPU"))
+
+
+def _start_server(
+    path: Path, threads: int, slots: int, context: int, gpu_layers: int, key: str, embeddings: str | None
+) -> Any:
+    library = _library()
     params = library.CommonParams()
     params.model.path = str(path)
     params.n_parallel = slots
     params.n_ctx = context * slots
+    # How often progress is reported, and how soon a request that nobody waits for any more is stopped.
+    params.n_batch = _BATCH
     params.n_gpu_layers = gpu_layers
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
     params.warmup = False
     params.verbosity = 0
     params.api_keys = [key]
+    # Answers that are forwarded name the model: by default with the path of its file.
+    params.model_alias = {path.stem}
+    # Its answer is the only sign that the server takes work: see _await_start.
+    params.endpoint_metrics = True
+    if embeddings is not None:
+        params.embedding = True
+        params.pooling_type = getattr(library.llama_pooling_type, f"LLAMA_POOLING_TYPE_{embeddings.upper()}")
     try:
-        return library.Server(params)
+        server = library.Server(params)
     except RuntimeError as failure:
         raise EngineError(
             f"llama.cpp cannot load {path.name}: {failure}",
             code="bad_model_file",
             hint="Download the file again, or try a smaller context or fewer slots: llama:PATH?context=2048&slots=1",
         ) from failure
+    _await_start(server)
+    return server
+
+
+def _await_start(server: Any) -> None:
+    """Wait until the server's thread takes work.
+
+    The library returns the server before. One that is closed then misses the sign to end, and closing it waits for its
+    thread for ever. The thread itself answers what its metrics are.
+    """
+    server.handle_metrics()

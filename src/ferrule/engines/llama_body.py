@@ -19,7 +19,9 @@ def completion_body(request: CompletionRequest) -> dict[str, Any]:
         "cache_prompt": True,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **({"verbose": True} if request.is_hole else {}),
+        # Reported after each batch of the prompt. A server that does not know the field ignores it.
+        "return_progress": True,
+        **({"verbose": True} if request.is_hole or request.reports_stop else {}),
         **request.sampling,
         **(_grammar_fields(request.grammar) if request.grammar else {}),
         **_preserved_tokens_field(request),

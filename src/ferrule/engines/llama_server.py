@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from ferrule.core.forward import ForwardApi
 from ferrule.engines.checkpoint.special_tokens import (
     TokenPiece,
     call_tokens_among,
@@ -18,6 +19,7 @@ from ferrule.engines.checkpoint.special_tokens import (
 )
 from ferrule.engines.completions import stream_completion
 from ferrule.engines.engine import Traits
+from ferrule.engines.forward import HttpForwarder
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.engines.grammar import honours_grammar
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
@@ -28,6 +30,9 @@ from ferrule.engines.text.engine import TextEngine, TextOptions
 _TARGETS = ("lark", "gbnf")
 # In tokens, measured by the doctor; used if there is no profile of the endpoint.
 _CONTINUATION_COST = 3.0
+_FORWARD_HINTS = {
+    ForwardApi.EMBEDDINGS: "Start llama-server with --embeddings, and with --pooling if the model is made for chat."
+}
 
 
 def llama_server(
@@ -39,9 +44,9 @@ def llama_server(
 ) -> TextEngine:
     """Make an engine on a llama-server at `url`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return TextEngine(
-        LlamaServerGenerator(HttpClient(url.rstrip("/").removesuffix("/v1"), headers, deadlines)), options
-    )
+    http = HttpClient(url.rstrip("/").removesuffix("/v1"), headers, deadlines)
+    forwarder = HttpForwarder(name="llama-server", http=lambda: http, prefix="/v1", hints=_FORWARD_HINTS)
+    return TextEngine(LlamaServerGenerator(http), options, forwarder)
 
 
 class LlamaServerGenerator:
@@ -93,7 +98,7 @@ class LlamaServerGenerator:
         return str((await self._http.post("/detokenize", {"tokens": tokens}))["content"])
 
     def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
-        return stream_completion(self._http, "/v1/completions", completion_body(request))
+        return stream_completion(self._http, "/v1/completions", completion_body(request), request.on_progress)
 
     async def close(self) -> None:
         await self._http.close()

@@ -14,9 +14,10 @@ from ferrule.core.ids import ANY_ID
 from ferrule.dialects.ndjson import NdjsonDecoder
 from ferrule.dialects.ollama.forced_call import format_for
 from ferrule.dialects.ollama.reply_decoder import ReplyDecoder
-from ferrule.dialects.ollama.request_encoder import request_body
+from ferrule.dialects.ollama.request_encoder import request_body, takes_media
 from ferrule.engines.chat.api import ChatApi
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
+from ferrule.engines.chat.media_kinds import ollama_media_kinds
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines
 
 OLLAMA = "http://127.0.0.1:11434"
@@ -48,6 +49,8 @@ def ollama(
     api = ChatApi(
         name="ollama",
         path="/api/chat",
+        model=model,
+        forward_prefix="/v1",
         label="chat",
         request_body=partial(request_body, model=model, think=think, reasoning=reasoning),
         decoder=lambda request: ReplyDecoder(
@@ -58,5 +61,8 @@ def ollama(
         honours=frozenset({"auto"}),
         workaround_notes=_WORKAROUND_NOTES,
         parallel=False,
+        takes_media=takes_media,
+        media=None,
+        find_media_kinds=ollama_media_kinds(model),
     )
     return ChatEngine(url, api, options, deadlines)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps, fingerprint, loads
+from ferrule.engines.cache_folder import cache_folder
 from ferrule.errors import DefinitionError
 
 
@@ -132,10 +133,8 @@ def endpoint(url: str) -> str:
 
 
 def profile_path(url: str, model: str) -> Path:
-    """Return the file of a profile. `XDG_CACHE_HOME` is used only if it is absolute, as its specification demands."""
-    xdg_cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = xdg_cache if xdg_cache.is_absolute() else Path.home() / ".cache"
-    return cache / "ferrule" / "doctor" / f"{fingerprint([endpoint(url), model])}.json"
+    """Return the file of a profile."""
+    return cache_folder("doctor") / f"{fingerprint([endpoint(url), model])}.json"
 
 
 def save_profile(profile: Profile) -> Path:

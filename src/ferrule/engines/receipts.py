@@ -9,25 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ferrule.core.call import How, Receipt
+from ferrule.core.call import FunctionCall, How, Receipt
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event
 from ferrule.core.fault import Fault
+from ferrule.core.request import ToolCallRequest, canonical_call
 from ferrule.core.tool import ToolDefinition
-from ferrule.rules.claims import claims_of
-from ferrule.schema.checker import checker_for
+from ferrule.rules.call_check import argument_text_faults
+from ferrule.rules.claims import Claims, claims_of
+from ferrule.rules.text_grammar import admit_grammar
 from ferrule.wire.open_call import REPEATED_KEY
 
 NOT_OFFERED = "not_offered"
 INVALID_ARGUMENTS = "invalid_arguments"
+REPEATED_CALL = "repeated_call"
 GRAMMAR_NOT_FOLLOWED = "the engine wrote text that its grammar does not allow"
 
 
-def call_faults(tools: Mapping[str, ToolDefinition], name: str, arguments: str) -> tuple[Fault, ...]:
-    """Return what is wrong with a call of one of these tools; empty if it is valid."""
+def call_faults(
+    tools: Mapping[str, ToolDefinition], name: str, arguments: str, excluded: Sequence[FunctionCall] = ()
+) -> tuple[Fault, ...]:
+    """Return what is wrong with a call of one of these tools; empty if it is valid. `excluded` calls are not."""
     tool = tools.get(name)
     if tool is None:
         return (Fault("", NOT_OFFERED, f"{name!r} is not offered; offered: {', '.join(tools) or 'nothing'}"),)
-    return checker_for(tool.parameters).faults_of_text(arguments)
+    call = canonical_call(FunctionCall(name, arguments)) if excluded else None
+    if call is not None and any(canonical_call(one) == call for one in excluded):
+        return (Fault("", REPEATED_CALL, f"{name!r} was called with these arguments before, again and again"),)
+    return argument_text_faults(tool, arguments)
+
+
+def ignored_notes(request: ToolCallRequest, dropped: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the note about what was asked for and not carried out. `dropped` are fields that the engine lacks."""
+    names = (*request.ignored, *dropped)
+    return (f"ignored: {', '.join(names)}",) if names else ()
 
 
 @dataclass(slots=True)
@@ -40,6 +54,10 @@ class ReceiptWriter:
     """How the grammar constrained the arguments; None if there was no grammar."""
     drifted: Mapping[int, str] = field(default_factory=dict[int, str])
     """Calls that were read out of free text, by index (`wire.drift`). No grammar held them."""
+    lost_grammars: frozenset[str] = frozenset()
+    """The custom tools whose own grammar the engine's grammar does not hold."""
+    excluded: Sequence[FunctionCall] = ()
+    """Calls that may not be made again. No grammar excludes them, except where a tool has no other call."""
     follows_grammar: bool = True
     """Whether the engine has followed its grammar so far. If not, receipts claim no enforcement."""
     seconds: float = 0.0
@@ -48,6 +66,11 @@ class ReceiptWriter:
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _json: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     _repeated_keys: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+
+    def __post_init__(self) -> None:
+        # A grammar that cannot be used is refused before anything is generated.
+        for tool in self.tools.values():
+            admit_grammar(tool)
 
     def add_receipts(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
@@ -73,7 +96,13 @@ class ReceiptWriter:
     def is_certain(self, name: str) -> bool:
         """Whether a call of this tool can only be valid, because the grammar expresses all of its schema."""
         tool = self.tools.get(name)
-        return tool is not None and self.encoding is not None and not claims_of(tool, self.encoding).checked
+        if self.may_repeat(name):
+            return False
+        return tool is not None and self.encoding is not None and not self._claims(tool, self.encoding).checked
+
+    def may_repeat(self, name: str) -> bool:
+        """Whether a call of this tool may be one of the excluded calls."""
+        return any(call.name == name for call in self.excluded)
 
     def arguments(self, index: int) -> str:
         """The arguments of a call, as far as they have arrived."""
@@ -81,7 +110,7 @@ class ReceiptWriter:
 
     def faults(self, index: int) -> tuple[Fault, ...]:
         """Return what is wrong with a call; empty if it is valid."""
-        return call_faults(self.tools, self._names[index], self.arguments(index))
+        return call_faults(self.tools, self._names[index], self.arguments(index), self.excluded)
 
     def accept(self, index: int) -> CallEnd:
         """The end of a call that has no faults, with its receipt."""
@@ -93,7 +122,7 @@ class ReceiptWriter:
         if not faults:
             yield self.accept(index)
             return
-        code = NOT_OFFERED if faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
+        code = faults[0].keyword if faults[0].keyword in (NOT_OFFERED, REPEATED_CALL) else INVALID_ARGUMENTS
         yield Diagnostic(code, "; ".join(map(str, faults)), index=index)
         yield CallEnd(index, complete=False, receipt=self._receipt(index, How.REFUSED))
 
@@ -101,9 +130,12 @@ class ReceiptWriter:
         """Whether the grammar, if there is one, held the arguments of this call."""
         return self.follows_grammar and index not in self.drifted
 
+    def _claims(self, tool: ToolDefinition, encoding: str | None) -> Claims:
+        return claims_of(tool, encoding, holds_grammar=tool.name not in self.lost_grammars)
+
     def _receipt(self, index: int, how: How) -> Receipt:
         tool = self.tools.get(self._names[index])
-        claims = claims_of(tool, self.encoding if self._holds(index) else None) if tool else None
+        claims = self._claims(tool, self.encoding if self._holds(index) else None) if tool else None
         notes = (
             *self.draft.notes,
             *self._repeated_keys[index],

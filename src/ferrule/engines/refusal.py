@@ -15,6 +15,7 @@ The words by which a prompt is recognized as too long are those of OpenAI, Anthr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from time import time
@@ -58,6 +59,9 @@ _TOO_LONG_WORDS = (
     "context window",
     "prompt is too long",
 )
+# "210000 tokens > 200000 maximum" (Anthropic), "context length is 4096 tokens. However, you requested 5000 tokens"
+# (OpenAI, vLLM), "(5000 tokens) ... (4096 tokens)" (SGLang, llama.cpp), "your request has 5000 input tokens" (vLLM).
+_TOKEN_COUNTS = re.compile(r"(\d{1,9}) (?:input |prompt )?tokens|> (\d{1,9}) maximum")
 # An engine may write anything into `param`, so only the names of fields that a request can have are passed on.
 _FIELDS = frozenset(
     {
@@ -97,7 +101,7 @@ def refusal_of(url: str, status: int, text: str, retry_after: str = "") -> Engin
     if kind is EngineRequestError:
         code = TOO_LONG if any(words in text.lower() for words in _TOO_LONG_WORDS) else ""
         param = _field_of(text)
-    return kind(
+    error = kind(
         f"{url} answered {status}: {text}",
         code=code,
         upstream_status=status,
@@ -105,6 +109,18 @@ def refusal_of(url: str, status: int, text: str, retry_after: str = "") -> Engin
         retry_after=_seconds_of(retry_after),
         param=param,
     )
+    if code == TOO_LONG:
+        error.token_counts = _token_counts_of(text)
+    return error
+
+
+def _token_counts_of(text: str) -> tuple[int, int] | None:
+    """The tokens of a prompt that is too long and of the context, if the engine's message has both.
+
+    The prompt is the longer of the two: else it would have been taken.
+    """
+    counts = {int(found) for groups in _TOKEN_COUNTS.findall(text) for found in groups if found}
+    return (max(counts), min(counts)) if len(counts) == 2 else None
 
 
 def _field_of(text: str) -> str:

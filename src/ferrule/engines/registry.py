@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import unquote
 
 from ferrule.core.boolean_text import parse_boolean
+from ferrule.core.media import to_media_kinds
 from ferrule.core.reply import Reply
 from ferrule.engines.anthropic import anthropic
 from ferrule.engines.chat.engine import ChatOptions
 from ferrule.engines.engine import Engine
 from ferrule.engines.fake import FakeEngine
-from ferrule.engines.http import Deadlines
-from ferrule.engines.llama import llama
+from ferrule.engines.http import SILENT_FIRST, Deadlines
+from ferrule.engines.hub import HubModel, fetch_model
+from ferrule.engines.llama import POOLINGS, llama
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.ollama import ollama
 from ferrule.engines.openai import OPENAI, openai
+from ferrule.engines.providers import PROVIDERS, provider_engine
 from ferrule.engines.sglang import sglang
 from ferrule.engines.text.engine import TextOptions
 from ferrule.engines.text.prompt import FallbackMode
@@ -58,8 +62,21 @@ def _parse_url(text: str) -> str:
     return f"http://{text}"
 
 
+def _parse_pooling(text: str) -> str:
+    if text not in POOLINGS:
+        raise ValueError(f"{text!r} is not one of {', '.join(POOLINGS)}")
+    return text
+
+
 def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
+
+
+def _parse_media(text: str) -> frozenset[str]:
+    try:
+        return to_media_kinds(text)
+    except DefinitionError as unknown:
+        raise ValueError(unknown.message) from unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,7 @@ class _OptionGroup:
 _ARGUMENT_NAMES = {
     **{"URL": "a URL", "MODEL": "a model name", "PATH": "a model path", "TEXT": "a text"},
     "CAPABILITY": "a capability, such as llm.chat@2.0",
+    "OWNER/NAME": "a repository of models",
 }
 
 _TEXT = _OptionGroup(
@@ -94,13 +112,16 @@ _TEXT = _OptionGroup(
     },
 )
 _CHAT = _OptionGroup(
-    "options", ChatOptions, {"repairs": int, "is_streamed": parse_boolean, "reads_drift": parse_boolean}
+    "options",
+    ChatOptions,
+    {"repairs": int, "is_streamed": parse_boolean, "reads_drift": parse_boolean, "media": _parse_media},
 )
 _DEADLINES = _OptionGroup(
     "deadlines",
     Deadlines,
     {"connect": float, "first": float, "between": float, "total": float, "tries": int, "pause": float},
 )
+_SILENT_DEADLINES = replace(_DEADLINES, build=partial(Deadlines, first=SILENT_FIRST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +161,22 @@ def _bus_engine(capability: str, **options: Any) -> Engine:
     return bus(capability, **options)
 
 
+def _hub_engine(repository: str, hub: str = "", cache: str = "", **settings: Any) -> Engine:
+    return llama(fetch_model(HubModel.parse(repository), hub=hub, cache=cache), **settings)
+
+
 _HTTP = 'pip install "ferrule[http]"'
 _OVER_HTTP: dict[str, Any] = {"argument": "URL", "install": _HTTP, "groups": (_TEXT, _DEADLINES)}
+_SILENT: dict[str, Any] = {**_OVER_HTTP, "groups": (_TEXT, _SILENT_DEADLINES)}
 _BY_API: dict[str, Any] = {"argument": "MODEL", "install": _HTTP, "groups": (_CHAT, _DEADLINES)}
-_LLAMA_OPTIONS = {"threads": int, "slots": int, "context": int, "gpu_layers": int}
+_LLAMA_OPTIONS = {"threads": int, "slots": int, "context": int, "gpu_layers": int, "embeddings": _parse_pooling}
 _API_OPTIONS: dict[str, OptionParser] = {"url": _parse_url, "key": str, "reasoning": parse_boolean}
 
 ENGINES: dict[str, _EngineEntry] = {
     "anthropic": _EngineEntry(
-        factory=anthropic, **_BY_API, parsers={**_API_OPTIONS, "version": str, "strict": parse_boolean}
+        factory=anthropic,
+        **_BY_API,
+        parsers={**_API_OPTIONS, "version": str, "strict": parse_boolean, "tool_search": parse_boolean},
     ),
     "bus": _EngineEntry(
         factory=_bus_engine,
@@ -160,6 +188,13 @@ ENGINES: dict[str, _EngineEntry] = {
         },
     ),
     "fake": _EngineEntry(factory=_fake_engine, argument="TEXT", parsers={"times": int}),
+    "hf": _EngineEntry(
+        factory=_hub_engine,
+        argument="OWNER/NAME",
+        install='pip install "ferrule[hf]"',
+        groups=(_TEXT,),
+        parsers={**_LLAMA_OPTIONS, "hub": _parse_url, "cache": str},
+    ),
     "llama": _EngineEntry(
         factory=llama, argument="PATH", install='pip install "ferrule[llama]"', groups=(_TEXT,), parsers=_LLAMA_OPTIONS
     ),
@@ -169,11 +204,28 @@ ENGINES: dict[str, _EngineEntry] = {
         factory=openai,
         default_url=OPENAI,
         **_BY_API,
-        parsers={**_API_OPTIONS, "api": str, "honours": _parse_list, "strict": parse_boolean},
+        parsers={
+            **_API_OPTIONS,
+            **{"api": str, "honours": _parse_list, "takes": _parse_list, "strict": parse_boolean},
+            "tool_search": parse_boolean,
+        },
     ),
-    "sglang": _EngineEntry(factory=sglang, **_OVER_HTTP, parsers={"key": str, "checkpoint": str}),
-    "vllm": _EngineEntry(factory=vllm, **_OVER_HTTP, parsers={"key": str, "model": str, "checkpoint": str}),
+    **{
+        name: _EngineEntry(
+            factory=partial(provider_engine, name=name),
+            default_url=provider.url,
+            **_BY_API,
+            parsers={**_API_OPTIONS, "strict": parse_boolean},
+        )
+        for name, provider in PROVIDERS.items()
+    },
+    "sglang": _EngineEntry(factory=sglang, **_SILENT, parsers={"key": str, "checkpoint": str}),
+    "vllm": _EngineEntry(factory=vllm, **_SILENT, parsers={"key": str, "model": str, "checkpoint": str}),
 }
+
+
+IN_PROCESS = frozenset({"hf", "llama"})
+"""The engines that load the model into this process."""
 
 
 def load_engine(name: str, **options: Any) -> Engine:
@@ -252,6 +304,8 @@ def _parse_settings(kind: str, entry: _EngineEntry, argument: str, options: Mapp
 
 
 def _parse_argument(kind: str, entry: _EngineEntry, argument: str) -> str:
+    if entry.argument == "OWNER/NAME":
+        HubModel.parse(argument)
     if entry.argument != "URL":
         return argument
     try:

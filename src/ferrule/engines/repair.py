@@ -9,7 +9,7 @@ engine.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ferrule.core.call import FunctionCall, How, Receipt, ToolCall
@@ -19,9 +19,9 @@ from ferrule.core.history import readable_messages
 from ferrule.core.json_text import loads
 from ferrule.core.message import ChatMessage
 from ferrule.core.reply import Reply
-from ferrule.core.request import ChoicePolicy, ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.receipts import INVALID_ARGUMENTS, NOT_OFFERED, call_faults
+from ferrule.engines.receipts import INVALID_ARGUMENTS, NOT_OFFERED, REPEATED_CALL, call_faults
 from ferrule.errors import EngineError, NoValidCallError
 
 CUT_OFF = "cut_off"
@@ -57,12 +57,13 @@ class Attempt:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it names a tool that was not offered."""
-        return self.code == NOT_OFFERED
+        """Whether it names a tool that was not offered, or repeats an excluded call: another tool may be meant."""
+        return self.code in (NOT_OFFERED, REPEATED_CALL)
 
     @property
     def code(self) -> str:
-        return NOT_OFFERED if self.faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
+        keyword = self.faults[0].keyword
+        return keyword if keyword in (NOT_OFFERED, REPEATED_CALL) else INVALID_ARGUMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ async def repair_call(
     tools: Mapping[str, ToolDefinition],
     limit: int,
     ask: Callable[[Attempt], Awaitable[Reply]],
+    excluded: Sequence[FunctionCall] = (),
 ) -> Repair:
     """Have the model write a call again, at most `limit` times. A failure costs only this call, not the answer.
 
@@ -103,7 +105,7 @@ async def repair_call(
         if call is None:
             text = reply.text if attempt.is_unknown and reply.finish is FinishReason.STOP else ""
             return Repair(None, "; the repair failed: the model did not call the tool again", text, usage)
-        faults = call_faults(tools, call.name, call.arguments)
+        faults = call_faults(tools, call.name, call.arguments, excluded)
         if not faults:
             return Repair(call, usage=usage)
         attempt = replace(attempt, name=call.name, arguments=call.arguments, faults=faults)
@@ -115,11 +117,21 @@ def repair_request(request: ToolCallRequest, attempt: Attempt, text: str) -> Too
     return replace(
         request,
         messages=(*request.messages, *readable_messages(_repair_messages(attempt, text))),
-        tool_choice=request.choice,
+        tool_choice=_choice_after(request, attempt),
         tool_choice_policy=ChoicePolicy.AUTO,
         parallel_tool_calls=False,
         response_schema=None,
     )
+
+
+def _choice_after(request: ToolCallRequest, attempt: Attempt) -> ToolChoice:
+    """The request's own choice. After a repeated call it is without the tools of the loop: the model insists on it."""
+    if attempt.code != REPEATED_CALL:
+        return request.choice
+    names = request.choice.names or tuple(tool.name for tool in request.tools)
+    looping = {call.name for call in request.excluded_calls}
+    others = tuple(name for name in names if name not in looping)
+    return replace(request.choice, names=others) if others else ToolChoice.none()
 
 
 def _new_call(reply: Reply, attempt: Attempt) -> FunctionCall | None:

@@ -20,6 +20,7 @@ class RequestOptions(GenerateParams, total=False):
     parallel_tool_calls: bool
     response_schema: Mapping[str, Any] | None
     model: str | None
+    engine_options: Mapping[str, Any]
     shows_wire: bool
 
 

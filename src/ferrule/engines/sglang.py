@@ -21,8 +21,9 @@ from ferrule.engines.checkpoint.checkpoint import read_checkpoint
 from ferrule.engines.checkpoint.special_tokens import finder_of
 from ferrule.engines.completions import raise_on_error
 from ferrule.engines.engine import Traits
+from ferrule.engines.forward import HttpForwarder
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
-from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
+from ferrule.engines.http import SILENT_DEADLINES, Deadlines, HttpClient
 from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
@@ -38,12 +39,17 @@ def sglang(
     *,
     checkpoint: str | Path | None = None,
     key: str | None = None,
-    deadlines: Deadlines = DEFAULT_DEADLINES,
+    deadlines: Deadlines = SILENT_DEADLINES,
 ) -> TextEngine:
     """Make an engine on an SGLang server at `url`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     http = HttpClient(url.rstrip("/").removesuffix("/v1"), headers, deadlines)
-    return TextEngine(SglangGenerator(http, Path(checkpoint) if checkpoint else None), options)
+    forwarder = HttpForwarder(name="sglang", http=lambda: http, prefix="/v1", find_model=lambda: _find_model(http))
+    return TextEngine(SglangGenerator(http, Path(checkpoint) if checkpoint else None), options, forwarder)
+
+
+async def _find_model(http: HttpClient) -> str:
+    return str((await http.get("/v1/models"))["data"][0]["id"])
 
 
 class SglangGenerator:
@@ -51,7 +57,9 @@ class SglangGenerator:
 
     def __init__(self, http: HttpClient, checkpoint: Path | None = None) -> None:
         continuation_cost = continuation_cost_at(http.base, "", _CONTINUATION_COST)
-        self.traits = Traits(name="sglang", targets=("structural_tag",), continuation_cost=continuation_cost)
+        self.traits = Traits(
+            name="sglang", targets=("structural_tag",), continuation_cost=continuation_cost, reads_silently=True
+        )
         self._http = http
         self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None
         self._is_incremental = False
@@ -62,7 +70,7 @@ class SglangGenerator:
         # With this server setting, chunks contain only the new text instead of all text so far.
         self._is_incremental = server.get("incremental_streaming_output") is True
         if server.get("grammar_backend") not in (None, _GRAMMAR_BACKEND):
-            self.traits = Traits(name="sglang")
+            self.traits = Traits(name="sglang", reads_silently=True)
         name, checkpoint = str(model.get("model_path") or ""), self._checkpoint
         if checkpoint is None:
             return ModelFacts(name=name)
@@ -133,4 +141,5 @@ def _end_of(meta: Mapping[str, Any]) -> CompletionEnd:
     reason = cast("Mapping[str, Any]", meta["finish_reason"])
     if reason.get("type") == "abort":
         raise EngineError(f"the engine aborted the request: {reason.get('message') or 'it gave no reason'}")
-    return CompletionEnd(reason.get("type") == "length", meta.get("prompt_tokens"), meta.get("completion_tokens"))
+    counts = meta.get("prompt_tokens"), meta.get("completion_tokens"), meta.get("cached_tokens")
+    return CompletionEnd(reason.get("type") == "length", *counts)

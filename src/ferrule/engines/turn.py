@@ -159,7 +159,8 @@ class CheckedTurn:
                     return
                 if self.can_repair and not self.receipts.is_certain(name):
                     self._buffered.add(index)
-                    if self.receipts.tools and name not in self.receipts.tools:
+                    is_open = self.receipts.tools and name not in self.receipts.tools
+                    if is_open or self.receipts.may_repeat(name):
                         self._withheld.add(index)
                         return
             case ReasoningDelta():

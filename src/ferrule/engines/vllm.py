@@ -28,9 +28,10 @@ from ferrule.engines.checkpoint.special_tokens import (
 )
 from ferrule.engines.completions import stream_completion
 from ferrule.engines.engine import Traits
+from ferrule.engines.forward import HttpForwarder
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece
 from ferrule.engines.grammar import honours_grammar
-from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
+from ferrule.engines.http import SILENT_DEADLINES, Deadlines, HttpClient
 from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
@@ -57,12 +58,14 @@ def vllm(
     model: str | None = None,
     key: str | None = None,
     checkpoint: str | Path | None = None,
-    deadlines: Deadlines = DEFAULT_DEADLINES,
+    deadlines: Deadlines = SILENT_DEADLINES,
 ) -> TextEngine:
     """Make an engine on a vLLM server at `url`, or on any server with vLLM's API, such as Ray Serve LLM."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     http = HttpClient(url.rstrip("/").removesuffix("/v1"), headers, deadlines)
-    return TextEngine(VllmGenerator(http, model, Path(checkpoint) if checkpoint else None), options)
+    generator = VllmGenerator(http, model, Path(checkpoint) if checkpoint else None)
+    forwarder = HttpForwarder(name="vllm", http=lambda: http, prefix="/v1", find_model=generator.find_model)
+    return TextEngine(generator, options, forwarder)
 
 
 class VllmGenerator:
@@ -75,6 +78,7 @@ class VllmGenerator:
             targets=tuple(_GRAMMAR_FIELDS),
             continuation_cost=continuation_cost,
             max_stops=_DEFAULT_MAX_STOPS,
+            reads_silently=True,
         )
         self._http = http
         self._model = model
@@ -99,6 +103,12 @@ class VllmGenerator:
         if await _none_if_refused(self._tokenize_messages([{"role": "user", "content": "Hello."}], None)) is None:
             self._can_render = False
         return replace(facts, name=self._model, renders_on_server=self._can_render, context=context)
+
+    async def find_model(self) -> str:
+        """Return the name that requests use: the one given, or that of the first model of the server."""
+        if self._model is None:
+            self._model = str((await self._http.get("/v1/models"))["data"][0]["id"])
+        return self._model
 
     async def _find_matcher(self) -> ModelFacts:
         """Find the server's grammar backend and return the tokens that grammars for it must name."""

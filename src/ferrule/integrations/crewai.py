@@ -283,7 +283,7 @@ class FerruleLLM(BaseLLM):
                 match plain:
                     case TextDelta(text):
                         self._emit_stream_chunk_event(text, task, agent, call_type=LLMCallType.LLM_CALL)
-                    case ReasoningDelta(text):
+                    case ReasoningDelta(text) if text:
                         self._emit_thinking_chunk_event(text, task, agent)
                     case CallStart(index, id, name):
                         ids[index], calls[index] = id, FunctionCall(name, "")

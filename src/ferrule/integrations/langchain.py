@@ -384,7 +384,7 @@ def _chunk(event: Event) -> AIMessageChunk | None:
     match event:
         case TextDelta(text):
             return AIMessageChunk(content=text)
-        case ReasoningDelta(text):
+        case ReasoningDelta(text) if text:
             return AIMessageChunk(content="", additional_kwargs={"reasoning_content": text})
         case CallStart(index, id, name):
             piece = tool_call_chunk(index=index, id=id, name=name, args="")

@@ -117,4 +117,5 @@ def _result_frame(result: ToolResult) -> ChatFrame:
         "name": result.name,
         "body": result.content,
         "is_error": result.is_error,
+        **({"media": [one.as_dict() for one in result.media]} if result.media else {}),
     }

@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from ferrule.core.call import How, Receipt
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.event import CallEnd, Event, Finish, FinishReason
+from ferrule.core.named_media import name_unsupported_media
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.dialects.lenient_json import mapping
+from ferrule.dialects.openai_chat.media import takes_media
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.receipts import ReceiptWriter
 from ferrule.engines.repair import no_valid_call
@@ -86,6 +88,9 @@ class BusEngine(Engine):
         admitted = replace(
             request, tools=admit_tools(request.tools), response_schema=admit_schema(request.response_schema)
         )
+        admitted, named = name_unsupported_media(admitted, takes_media)
+        for diagnostic in named:
+            yield diagnostic
         offered = {tool.name: tool for tool in admitted.choice.select_tools(admitted.tools)}
         body = encode_body(admitted)
         await self._open()

@@ -191,7 +191,8 @@ def _is_text_of(text: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _usage(field: Field) -> Usage:
-    return Usage(field["prompt_tokens"].integer(), field["completion_tokens"].integer())
+    cached = field["cached_tokens"].or_else(Field.integer, 0)
+    return Usage(field["prompt_tokens"].integer(), field["completion_tokens"].integer(), cached)
 
 
 _REASONS = {reason.value: reason for reason in FinishReason}

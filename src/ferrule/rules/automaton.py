@@ -8,7 +8,7 @@ defines what a string or free text may contain. It does not depend on any target
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -65,18 +65,29 @@ class _StateMachine(Generic[_State]):
 
 @dataclass(frozen=True, slots=True)
 class _SubstringTracker:
-    """Detects when one of the strings is completed. Its state is the longest suffix that is a prefix of a string."""
+    """Detects when one of the strings is completed. Its state is the longest suffix that is a prefix of a string.
 
-    strings: tuple[str, ...]
-    prefixes: frozenset[str]
+    `completed` has an entry for each prefix: the length of the longest string that ends with it, or 0. A step then
+    takes no longer with a thousand strings, which are the names of a tool set.
+    """
+
+    completed: Mapping[str, int]
 
     @staticmethod
     def for_strings(strings: tuple[str, ...], end: str = "") -> _SubstringTracker:
         """A tracker for the strings, without those that can never be the first to be completed."""
         minimal = minimal_strings(strings, end)
-        return _SubstringTracker(
-            minimal, frozenset(text[:size] for text in minimal for size in range(len(text) + 1)) | {""}
-        )
+        whole = frozenset(minimal)
+        prefixes = {text[:size] for text in minimal for size in range(1, len(text) + 1)}
+        completed = {"": 0}
+        for prefix in sorted(prefixes, key=len):
+            if prefix in whole:
+                completed[prefix] = len(prefix)
+                continue
+            # Whatever else ends here is a suffix, and the longest one that is a prefix knows of all shorter ones.
+            suffix = next(prefix[at:] for at in range(1, len(prefix) + 1) if prefix[at:] in completed)
+            completed[prefix] = completed[suffix]
+        return _SubstringTracker(completed)
 
     def step(self, suffix: str, char: str | None) -> tuple[str, int]:
         """The new state after a character, and the length of the longest string that ends at it."""
@@ -84,9 +95,9 @@ class _SubstringTracker:
             return "", 0
         suffix += char
         # Drop characters from the front until the rest can still grow into one of the strings.
-        while suffix not in self.prefixes:
+        while suffix not in self.completed:
             suffix = suffix[1:]
-        return suffix, max((len(text) for text in self.strings if suffix.endswith(text)), default=0)
+        return suffix, self.completed[suffix]
 
 
 def minimal_strings(strings: Iterable[str], end: str = "") -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ferrule.core.byte_cache import byte_cached, text_bytes
@@ -31,9 +31,24 @@ class Claims:
     unchecked: tuple[str, ...] = ()
 
 
-def claims_of(tool: ToolDefinition, encoding: str | None) -> Claims:
-    """The claims for a call to the tool. `encoding` says how decoding constrains its arguments; None: not at all."""
-    return _claims(tool.name, dumps(tool.parameters), encoding)
+GRAMMAR = "grammar"
+"""The name under which claims list the grammar of a custom tool, beside the keywords of its schema."""
+
+
+def claims_of(tool: ToolDefinition, encoding: str | None, *, holds_grammar: bool = False) -> Claims:
+    """The claims for a call to the tool.
+
+    Args:
+        tool: The tool.
+        encoding: How decoding constrains its arguments; None: not at all.
+        holds_grammar: Whether decoding also holds the grammar of a custom tool.
+    """
+    claims = _claims(tool.name, dumps(tool.parameters), encoding)
+    if tool.input_grammar is None:
+        return claims
+    if encoding is not None and holds_grammar:
+        return replace(claims, enforced=tuple(sorted((*claims.enforced, GRAMMAR))))
+    return replace(claims, checked=tuple(sorted((*claims.checked, GRAMMAR))))
 
 
 # Measured: text and claims take two to five times the text.

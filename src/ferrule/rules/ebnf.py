@@ -102,24 +102,25 @@ class _Writer:
         unbounded = Str(quote)
         tail = self._states(unbounded, string_automaton(unbounded)) if at_most is None else ""
         length = at_least if at_most is None else at_most
+        close = _quote(quote.close)
+        # The same for every remaining character, and a string may have hundreds of them.
+        moves: list[str] = []
         for remaining in range(length + 1):
             required = max(0, at_least - (length - remaining))
-            key = ("counted", quote, remaining, required, at_most is None)
+            key = ("counted", quote.open, quote.close, quote.escapes.name, remaining, required, at_most is None)
             if key not in self._names:
                 self._names[key] = self._new_name()
-                self._rules[self._names[key]] = self._character(quote, remaining, required, tail)
+                moves = moves or (self._first_moves(quote) if remaining else [])
+                body = " | ".join([*([] if required else [close]), *(f"{move} {tail}" for move in moves)])
+                self._rules[self._names[key]] = body if remaining else tail or close
             tail = self._names[key]
         return tail
 
-    def _character(self, quote: Quote, remaining: int, required: int, tail: str) -> str:
-        """One more character and what follows it, or the end."""
-        if not remaining:
-            return tail or _quote(quote.close)
+    def _first_moves(self, quote: Quote) -> list[str]:
+        """The transitions that begin a character of a string in these quotes."""
         automaton = character_automaton(quote)
-        first = self._states(quote, automaton)
-        names = self._state_names[first]
-        continuations = [f"{_transition(move, names)} {tail}" for move in automaton.transitions[0]]
-        return " | ".join(continuations if required else [_quote(quote.close), *continuations])
+        names = self._state_names[self._states(quote, automaton)]
+        return [_transition(move, names) for move in automaton.transitions[0]]
 
     def _states(self, key: Hashable, automaton: Automaton) -> str:
         """Write one rule for each state; returns the name of the first state's rule."""

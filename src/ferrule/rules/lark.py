@@ -59,12 +59,15 @@ from typing import Any, cast
 from ferrule.core.byte_cache import ENTRY_BYTES, ByteCache, byte_cached
 from ferrule.core.json_text import dumps
 from ferrule.rules.closed_objects import close_objects
+from ferrule.rules.lark_reader import START
 from ferrule.rules.lowering import Lowering
+from ferrule.rules.matcher import too_many_tools
 from ferrule.rules.relaxation import relax
 from ferrule.rules.repetition import quantifier
 from ferrule.rules.rule import (
     AdditionalKey,
     Chars,
+    GrammarText,
     OneOf,
     Prose,
     Ref,
@@ -77,12 +80,13 @@ from ferrule.rules.rule import (
     Text,
     Until,
     Value,
-    fingerprint_of,
+    holds_grammar,
     map_children,
     prepend_text,
 )
 from ferrule.rules.simple_schemas import simple_form
 from ferrule.rules.text_delimiters import Delimiter
+from ferrule.rules.text_grammar import spelling_in, write_grammar
 from ferrule.schema.notation import JSON, Escapes, Quote
 
 # Grammar rules for an object with members in any order: each at most once, all required ones present.
@@ -202,6 +206,14 @@ _ESCAPES = {
 _LLGUIDANCE_ESCAPES = r"\\(?:[\"\\bfnrt]|u00(?:[01][0-9a-fA-F]|7[fF]))"
 
 
+@dataclass(frozen=True, slots=True)
+class LarkPair:
+    """One rule for two matchers: one that knows the characters alone, and one that knows a model's special tokens."""
+
+    of_characters: str
+    of_tokens: str
+
+
 def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Iterable[int] = ()) -> str:
     """Emit a rule as a Lark grammar.
 
@@ -211,14 +223,37 @@ def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Itera
         ends: Tokens that may follow the complete reply: those that end a turn, for a matcher that knows only one.
     """
     special_ids = specials or {}
-    used_specials = {text: special_ids[text] for text in rule.tokens if text in special_ids}
+    used_specials = _used_specials(rule, special_ids)
     start, emitter = _emit(rule, used_specials)
+    return _with_unused_specials(rule, special_ids, used_specials, start, emitter, ends)
+
+
+def emit_lark_pair(rule: Rule, specials: Mapping[str, int], ends: Iterable[int] = ()) -> LarkPair:
+    """Emit a rule without special tokens and with them. What contains none is emitted once."""
+    plain_start, plain = _emit(rule, {})
+    used_specials = _used_specials(rule, specials)
+    start, emitter = _emit(rule, used_specials, plain) if used_specials else (plain_start, plain)
+    of_tokens = _with_unused_specials(rule, specials, used_specials, start, emitter, ends)
+    return LarkPair(_grammar(plain_start, plain), of_tokens)
+
+
+def _used_specials(rule: Rule, specials: Mapping[str, int]) -> dict[str, int]:
+    return {text: specials[text] for text in rule.tokens if text in specials}
+
+
+def _with_unused_specials(
+    rule: Rule, specials: Mapping[str, int], used: Mapping[str, int], start: str, emitter: _Emitter, ends: Iterable[int]
+) -> str:
     # The vocabulary may have a special token for a text that the format does not declare as one. The matcher forces
     # that token where it reads the same letters, and then refuses it, so the grammar must name it.
-    if extra := _texts_in_grammar(special_ids.keys() - used_specials.keys(), (start, *emitter.lines.values())):
-        start, emitter = _emit(rule, {text: special_ids[text] for text in (*used_specials, *extra)}, emitter)
+    if extra := _texts_in_grammar(specials.keys() - used.keys(), (start, *emitter.lines.values())):
+        start, emitter = _emit(rule, {text: specials[text] for text in (*used, *extra)}, emitter)
     if end_tokens := " | ".join(f"<[{token}]>" for token in ends):
         start = f"({start}) ({end_tokens})?"
+    return _grammar(start, emitter)
+
+
+def _grammar(start: str, emitter: _Emitter) -> str:
     return "\n".join([f"start: {start}", *emitter.lines.values(), ""])
 
 
@@ -245,6 +280,12 @@ def _texts_in_grammar(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
     return sorted(text for text in texts if any(map(occurs, _written_forms(text))))
 
 
+MAX_LENGTH = 8_000_000
+"""The most characters of the parts of a grammar.
+
+Measured with llguidance 1.9: it compiles grammars of up to 3.4 million characters, which takes it 2 s, and refuses all
+that have more than 6.7 million. It takes 12 s to refuse one of 11 million, that of 10,000 tools.
+"""
 _BEGINNING = 4
 _FREE_TEXT = "F"
 """The first letter of the names of terminals for free text."""
@@ -296,13 +337,14 @@ class _Emitter:
     ) -> None:
         self._specials = specials
         self._before = before
-        self._lowering = Lowering(prefix, parent._lowering.scalars if parent else None)
+        self._lowering = Lowering(prefix, parent._lowering.scalars if parent else None, has_grammars=True)
         self.lines: dict[str, str] = {}
+        self._length = 0
         self._schemas: dict[int, str] = {}
-        self._shared_fragments: dict[int, tuple[RuleNode, _Fragment]] = {}
+        self._shared_fragments: dict[int, tuple[Shared, _Fragment]] = {}
         # Every tool uses the same number nodes: the emitter of a fragment continues with what its parent knows.
         self._regex_cache: dict[int, tuple[RuleNode, str | None]] = parent._regex_cache if parent else {}
-        self._string_cache: dict[int, tuple[RuleNode, str]] = parent._string_cache if parent else {}
+        self._strings: dict[int, tuple[RuleNode, str, str]] = parent._strings if parent else {}
         self._delimiter: Delimiter = parent._delimiter if parent else Delimiter()
         self._specials_key = parent._specials_key if parent else tuple(specials.items())
         self._split = parent._split if parent else _splitter(specials)
@@ -313,15 +355,21 @@ class _Emitter:
             self.lines[name] = f"{name}: {self._node(self._delimiter.delimit(definition))}"
         return rendered
 
-    def _shared(self, node: RuleNode) -> str:
+    def _shared(self, node: Shared) -> str:
         """The rule name of a shared part. A rule contains a part in several places; it is stored to keep its `id`."""
-        if id(node) not in self._shared_fragments:
-            fragment = self._fragment_before(node) or self._cached_fragment(node)
-            self.lines.update(fragment.lines)
-            self._shared_fragments[id(node)] = (node, fragment)
-        return self._shared_fragments[id(node)][1].name
+        known = self._shared_fragments.get(id(node))
+        if known is not None:
+            return known[1].name
+        fragment = self._cached_fragment(node)
+        # Fragments have lines in common, which count once.
+        self._length += sum(len(line) for name, line in fragment.lines.items() if name not in self.lines)
+        self.lines.update(fragment.lines)
+        if self._length > MAX_LENGTH:
+            raise too_many_tools(f"it has more than {MAX_LENGTH:,} characters")
+        self._shared_fragments[id(node)] = (node, fragment)
+        return fragment.name
 
-    def _fragment_before(self, node: RuleNode) -> _Fragment | None:
+    def _fragment_before(self, node: Shared) -> _Fragment | None:
         """The fragment that was emitted with fewer special tokens, if it contains the text of none of the others."""
         if self._before is None or id(node) not in self._before._shared_fragments:
             return None
@@ -329,9 +377,9 @@ class _Emitter:
         added = self._specials.keys() - self._before._specials.keys()
         return None if _texts_in_grammar(added, fragment.lines.values()) else fragment
 
-    def _cached_fragment(self, node: RuleNode) -> _Fragment:
-        fingerprint = fingerprint_of(node)
-        return _FRAGMENTS.get((fingerprint, self._specials_key), lambda: self._fragment(fingerprint, node))
+    def _cached_fragment(self, node: Shared) -> _Fragment:
+        key = (node.fingerprint, self._specials_key)
+        return _FRAGMENTS.get(key, lambda: self._fragment_before(node) or self._fragment(node.fingerprint, node.node))
 
     def _fragment(self, fingerprint: str, node: RuleNode) -> _Fragment:
         inner = _Emitter(self._specials, f"c{fingerprint}_", self)
@@ -350,36 +398,39 @@ class _Emitter:
             case Seq() | OneOf() | Repeat():
                 return map_children(node, self._lower_all_but_json)
             case Value(schema, root, notation, excludes) if notation is JSON and not excludes and schema is root:
-                return node
+                return self._lowering.lower(node) if holds_grammar(schema) else node
             case _:
                 return self._lowering.lower(node)
 
     def _node(self, node: RuleNode) -> str:
+        # The three kinds that a large tool set has ten thousand of come first.
         match node:
-            case Text(text):
-                return self._literal(text)
-            case Seq(parts):
-                return " ".join(map(self._node, parts)) or '""'
-            case OneOf(options):
-                return "(" + " | ".join(map(self._node, options)) + ")"
+            case Text():
+                return self._literal(node.text)
+            case Ref():
+                return node.name
+            case Seq():
+                return " ".join(map(self._node, node.parts)) or '""'
+            case OneOf():
+                return "(" + " | ".join(map(self._node, node.options)) + ")"
             case Repeat():
                 return self._repeat(node)
-            case Value(schema):
-                return self._json(schema, node.any_order)
+            case Value():
+                return self._json(node.schema, node.any_order)
             case Until():
                 return self._until(node)
             case Prose(excludes, not_first, at_most):
                 return self._free_text(_prose(excludes, not_first, at_most))
+            case GrammarText():
+                return self._grammar_text(node)
             case Str():
-                return self._terminal(self._string_once(node))
+                return self._string(node)
             case Chars():
                 return self._terminal(f"/{_class(node)}/")
             case AdditionalKey():
                 return self._additional_key(node)
-            case Ref(name):
-                return name
-            case Shared(inner):
-                return self._shared(inner)
+            case Shared():
+                return self._shared(node)
             case _:
                 raise AssertionError(f"{node} was not lowered")
 
@@ -428,10 +479,16 @@ class _Emitter:
             many = f"{body} {again}{quantifier(max(0, node.at_least - 1), more)}"
         return f"({many})" if node.at_least else f"({many})?"
 
-    def _string_once(self, node: Str) -> str:
-        if id(node) not in self._string_cache:
-            self._string_cache[id(node)] = (node, _string(node))
-        return self._string_cache[id(node)][1]
+    def _string(self, node: Str) -> str:
+        """The name of a string's terminal. Every tool uses the same few: the node is stored to keep its `id`."""
+        known = self._strings.get(id(node))
+        if known is None:
+            name = self._terminal(_string(node))
+            self._strings[id(node)] = (node, name, self.lines[name])
+            return name
+        _, name, line = known
+        self.lines.setdefault(name, line)
+        return name
 
     def _regex_once(self, node: RuleNode) -> str | None:
         """`_regex`, cached: every tool uses the same number nodes. Storing the node keeps its `id` valid."""
@@ -475,6 +532,23 @@ class _Emitter:
         # Text cannot contain a special token, so the token ends it. The text must only end in what precedes the token.
         until = self._terminal(f"{free_text} & /(?s:.*){_escape(before)}/") if before else self._free_text(free_text)
         return f"{until} {self._literal(special)}"
+
+    def _grammar_text(self, node: GrammarText) -> str:
+        written = write_grammar(node.grammar, spelling_in(node.quote, node.excludes))
+        before, special = self._before_special(node.end)
+        after = [] if special is None else [self._literal(special)]
+        if written.regex is None:
+            described = dumps([node.grammar.as_json(), node.quote and node.quote.open])
+            prefix = f"g{blake2b(described.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
+            self.lines.update(written.lines(prefix))
+            # The end is read character by character, because the text may begin like it.
+            return " ".join([f"{prefix}_{START}", *(f"/{_escape(char)}/" for char in before), *after])
+        text = self._free_text(f"/{written.regex}/" + (f" & {_excluding(node.excludes)}" if node.excludes else ""))
+        if not node.end:
+            return text
+        if special is None:
+            return self._name_for("u", f"{text} {_quote(node.end)}", options="[lazy]")
+        return " ".join([self._terminal(f"{text} {_quote(before)}") if before else text, *after])
 
     def _additional_key(self, node: AdditionalKey) -> str:
         """One terminal, so that the lexer tells the key from the listed ones by its name and not by what begins it."""

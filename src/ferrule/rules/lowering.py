@@ -50,16 +50,18 @@ alive as long as their `id` is a key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps
+from ferrule.core.text_grammar import TextGrammar
 from ferrule.errors import FormatError
 from ferrule.rules.integer_ranges import LOWER, integers
 from ferrule.rules.rule import (
     EMPTY,
     AdditionalKey,
     Chars,
+    GrammarText,
     Members,
     Prose,
     Raw,
@@ -70,6 +72,7 @@ from ferrule.rules.rule import (
     Str,
     Text,
     Value,
+    grammar_of_schema,
     in_order,
     map_children,
     maybe,
@@ -79,8 +82,9 @@ from ferrule.rules.rule import (
     seq,
 )
 from ferrule.rules.schema_merge import merge_schemas, types_of
+from ferrule.rules.text_grammar import spelling_in, write_grammar
 from ferrule.schema.notation import BARE_KEY as BARE_KEY_TEXT
-from ferrule.schema.notation import BARE_KEY_CHARACTERS, JSON, Escapes, Notation
+from ferrule.schema.notation import BARE_KEY_CHARACTERS, JSON, Escapes, Notation, Quote
 from ferrule.schema.object_members import additional_counts, additional_schema, listed_names, member_schema
 from ferrule.schema.refs import local_target
 from ferrule.schema.value_decoder import encode, type_name, types_allowed
@@ -142,10 +146,15 @@ class Lowering:
     """Lowers the leaves of one rule. Named parts are collected in `definitions`; each name begins with `prefix`.
 
     `scalars` are lowered values that refer to no definition. Several lowerings can share them, because the arguments of
-    a tool set have the same few types.
+    a tool set have the same few types. With `has_grammars` the text of a custom tool becomes a `GrammarText`, if the
+    notation can hold its grammar; the others are in `lost_grammars`, and are lowered as any string.
     """
 
-    def __init__(self, prefix: str = "", scalars: dict[ScalarKey, RuleNode] | None = None) -> None:
+    def __init__(
+        self, prefix: str = "", scalars: dict[ScalarKey, RuleNode] | None = None, *, has_grammars: bool = False
+    ) -> None:
+        self._has_grammars = has_grammars
+        self.lost_grammars: list[TextGrammar] = []
         self._prefix = prefix
         self.scalars: dict[ScalarKey, RuleNode] = {} if scalars is None else scalars
         self.definitions: dict[str, RuleNode] = {}
@@ -188,10 +197,22 @@ class Lowering:
             return walk.value(schema)
         options = walk.constants(schema)
         if options is None:
+            if (text := self.grammar_text(schema, None, excludes)) is not None:
+                return text
             # Any text is valid: exact JSON of another allowed type is read as that type, the rest as a string.
             return Prose(excludes, at_most=_max_length(walk.flatten(schema)))
         raw_texts = (encode(dumps(value), allowed) for value in options)
         return one_of(*(Text(raw) for raw in dict.fromkeys(raw_texts) if raw is not None))
+
+    def grammar_text(self, schema: Any, quote: Quote | None, excludes: tuple[str, ...]) -> GrammarText | None:
+        """The text of a string's grammar, written in these quotes, which are not part of it; None if it has none."""
+        grammar = grammar_of_schema(cast("Mapping[str, Any]", schema)) if isinstance(schema, Mapping) else None
+        if grammar is None or not self._has_grammars:
+            return None
+        if not write_grammar(grammar, spelling_in(quote, excludes)).is_holdable:
+            self.lost_grammars.append(grammar)
+            return None
+        return GrammarText(grammar, quote, excludes)
 
     def define(self, schema: Any, walk: _SchemaWalk) -> Ref:
         """A reference to the definition of a schema that may contain itself."""
@@ -312,6 +333,12 @@ class _SchemaWalk:
             case "array":
                 return self._array(schema)
             case "string":
+                quote = self.notation.quotes[0]
+                is_raw = quote.escapes is Escapes.NONE
+                excludes = (quote.close, *self.excludes) if is_raw else self.excludes
+                text = self._lowering.grammar_text(schema, None if is_raw else quote, excludes)
+                if text is not None:
+                    return seq(quote.open, text, quote.close)
                 least, most = min(int(schema.get("minLength", 0)), MAX_COUNTED_LENGTH), _max_length(schema)
                 longest = None if most is None else max(least, most)
                 return Str(self.notation.quotes[0], least, longest, schema.get("pattern"), self.excludes)
@@ -346,15 +373,11 @@ class _SchemaWalk:
         """Members in the schema's order. Optional ones may be missing; additional ones follow if they are allowed."""
         names = listed_names(schema)
         additional = additional_schema(schema)
+        required = frozenset(cast("Sequence[str]", schema.get("required", ())))
         elements: list[tuple[bool, RuleNode]] = []
         for name in sorted(names) if sorts else names:
-            subschema = member_schema(schema, name)
-            elements.append(
-                (
-                    name in schema.get("required", ()),
-                    seq(self._key_text(name, write_name) + assign, self.value(subschema)),
-                )
-            )
+            key = self._key_text(name, write_name) + assign
+            elements.append((name in required, seq(key, self.value(member_schema(schema, name)))))
         comma = self.notation.comma
         if additional is None:
             return in_order(elements, comma, self._lowering.share)

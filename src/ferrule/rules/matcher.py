@@ -50,6 +50,30 @@ class Match:
     """Whether the whole text is admitted and may end there."""
 
 
+def too_many_tools(why: str) -> FormatError:
+    return FormatError(
+        f"the grammar of this tool set is too large: {why}",
+        code="grammar_too_large",
+        hint="Offer fewer tools at once: the model can find others with a search, and the grammar holds those.",
+    )
+
+
+# llguidance counts the symbols of a grammar in 16 bits, and its lexer has a limit of its own.
+_SIZE_ERRORS = ("grammar.symbols.len()", "too big")
+
+
+def _refusal(error: str) -> FormatError:
+    """The error of a grammar that llguidance does not compile."""
+    reason = error.partition("\n")[0]
+    if any(size_error in reason for size_error in _SIZE_ERRORS):
+        return too_many_tools(f"{reason:.300}")
+    return FormatError(
+        f"the grammar does not compile: {reason:.300}",
+        code="bad_grammar",
+        hint="Simplify the part of the schema that the message names; `ferrule explain` shows each tool.",
+    )
+
+
 class PrefixMatcher:
     """Matches a text that arrives in pieces: `matches` says whether a grammar still admits it as a prefix."""
 
@@ -75,11 +99,7 @@ class ByteMatcher:
     def __init__(self, lark: str) -> None:
         self._start = _matcher(lark)
         if self._start.is_error():
-            raise FormatError(
-                f"the grammar does not compile: {self._start.get_error().partition(chr(10))[0]:.300}",
-                code="bad_grammar",
-                hint="Simplify the part of the schema that the message names; `ferrule explain` shows each tool.",
-            )
+            raise _refusal(self._start.get_error())
 
     def prefix_matcher(self) -> PrefixMatcher:
         """A matcher for a text that arrives in pieces."""
@@ -96,6 +116,12 @@ class ByteMatcher:
         consumed = matcher.try_consume_tokens(list(data))
         is_complete = consumed == len(data) and matcher.is_accepting()
         return Match(len(data[:consumed].decode("utf-8", "ignore")), is_complete)
+
+    def forced_text(self, before: str) -> str:
+        """The text that must follow an admitted prefix; "" if there is a choice."""
+        matcher = self._start.deep_copy()
+        matcher.try_consume_tokens(list(_encode(before)))
+        return matcher.compute_ff_bytes().decode("utf-8", "ignore")
 
 
 def _encode(text: str) -> bytes:
@@ -282,8 +308,7 @@ def compile_matcher(vocabulary: Vocabulary, lark: str) -> TokenMatcher:
 
     matcher = LLMatcher(_tokenizer_of(vocabulary), LLMatcher.grammar_from_lark(lark), log_level=0)
     if matcher.is_error():
-        reason = matcher.get_error().partition("\n")[0]
-        raise FormatError(f"the grammar does not compile: {reason:.300}", code="bad_grammar")
+        raise _refusal(matcher.get_error())
     return TokenMatcher(matcher, len(vocabulary))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ferrule.core.json_text import dumps
+from ferrule.core.text_grammar import TextGrammar
 from ferrule.schema.notation import JSON, Container, Notation, Quote
 
 
@@ -117,6 +118,19 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
+class GrammarText:
+    """A text that matches a client's grammar, up to and including `end`, and contains none of `excludes` before it.
+
+    It is written inside of `quote`, without the quotes themselves; raw if there are none.
+    """
+
+    grammar: TextGrammar
+    quote: Quote | None
+    excludes: tuple[str, ...] = ()
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AdditionalKey:
     """The key of a member that the schema does not list, with the text before and after it.
 
@@ -145,13 +159,65 @@ class Shared:
     """
 
     node: RuleNode
+    _fingerprint: str = field(default="", init=False, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of its node, computed once: the rules of many requests contain the same part."""
+        if not self._fingerprint:
+            object.__setattr__(self, "_fingerprint", fingerprint_of(self.node))
+        return self._fingerprint
 
 
 RuleNode: TypeAlias = (
-    Text | Chars | Repeat | Seq | OneOf | Prose | Str | Value | Raw | Members | Until | AdditionalKey | Ref | Shared
+    Text
+    | Chars
+    | Repeat
+    | Seq
+    | OneOf
+    | Prose
+    | Str
+    | Value
+    | Raw
+    | Members
+    | Until
+    | GrammarText
+    | AdditionalKey
+    | Ref
+    | Shared
 )
 
 EMPTY = Text("")
+
+_GRAMMAR = "x-grammar"
+
+
+class _GrammarKeyword(dict[str, str]):
+    """The value of the keyword. A client's schema may have a keyword of that name too, which means nothing."""
+
+
+def schema_with_grammar(parameters: Mapping[str, Any], name: str, grammar: TextGrammar) -> dict[str, Any]:
+    """The parameters of a custom tool, with a keyword for the grammar of its text, which only rules have."""
+    text = {**parameters["properties"][name], _GRAMMAR: _GrammarKeyword(grammar.as_json())}
+    return {**parameters, "properties": {**parameters["properties"], name: text}}
+
+
+def grammar_of_schema(schema: Mapping[str, Any]) -> TextGrammar | None:
+    """The grammar of a string's schema, if `schema_with_grammar` made it."""
+    keyword = schema.get(_GRAMMAR)
+    return TextGrammar.from_json(keyword) if isinstance(keyword, _GrammarKeyword) else None
+
+
+def holds_grammar(schema: Any) -> bool:
+    """Whether a schema, or one of its properties, has a grammar."""
+    if not isinstance(schema, Mapping):
+        return False
+    fields = cast("Mapping[str, Any]", schema)
+    properties = cast("Mapping[str, Any]", fields.get("properties") or {})
+    return isinstance(fields.get(_GRAMMAR), _GrammarKeyword) or any(
+        isinstance(inner, Mapping) and isinstance(cast("Mapping[str, Any]", inner).get(_GRAMMAR), _GrammarKeyword)
+        for inner in properties.values()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +252,27 @@ def seq(*parts: RuleNode | str) -> RuleNode:
     """A sequence of nodes, without empty ones and with neighbouring texts joined."""
     flat: list[RuleNode] = []
     text = ""
-    # The rule of a large tool set takes tens of thousands of these, so there is one loop and no generator.
+    # The rule of a large tool set takes tens of thousands of these, so there is one loop and no generator. Only at the
+    # ends of a sequence can a text have a new neighbour.
     for part in parts:
         if isinstance(part, str):
             text += part
         elif isinstance(part, Text):
             text += part.text
         else:
-            for node in part.parts if isinstance(part, Seq) else (part,):
-                if isinstance(node, Text):
-                    text += node.text
-                    continue
-                if text:
-                    flat.append(Text(text))
-                    text = ""
-                flat.append(node)
+            nodes = part.parts if isinstance(part, Seq) else (part,)
+            if nodes and isinstance(nodes[0], Text):
+                text += nodes[0].text
+                nodes = nodes[1:]
+            if not nodes:
+                continue
+            if text:
+                flat.append(Text(text))
+                text = ""
+            if isinstance(nodes[-1], Text):
+                text = nodes[-1].text
+                nodes = nodes[:-1]
+            flat += nodes
     if text:
         flat.append(Text(text))
     if not flat:
@@ -236,6 +308,10 @@ def prepend_text(text: str, node: RuleNode) -> RuleNode:
     match node:
         case OneOf(options):
             return one_of(*(prepend_text(text, option) for option in options))
+        case Text(own):
+            return Text(text + own)
+        case Seq(parts) if parts and isinstance(parts[0], Text):
+            return Seq((Text(text + parts[0].text), *parts[1:]))
         case Seq(parts) if parts:
             return seq(prepend_text(text, parts[0]), *parts[1:])
         case AdditionalKey(begin):
@@ -323,10 +399,11 @@ def _describe(node: RuleNode, roots: dict[int, Mapping[str, Any]]) -> object:
             return ["value", own, _number_of(root, roots), notation.name, excludes, *order]
         case Raw(schema, root, excludes):
             return ["raw", schema, _number_of(root, roots), excludes]
-        case Members(schema, notation, opener, _, sorts_keys):
-            return ["members", _number_of(schema, roots), notation.name, opener, sorts_keys]
+        case Members(schema, notation, opener, container, sorts_keys):
+            brackets = [container.close, container.json_open, container.json_close, container.assign]
+            return ["members", _number_of(schema, roots), notation.name, opener, brackets, sorts_keys]
         case Str(quote, at_least, at_most, pattern, excludes):
-            return ["str", quote.open, at_least, at_most, pattern, excludes]
+            return ["str", _describe_quote(quote), at_least, at_most, pattern, excludes]
         case Text(text):
             return text
         case Chars(ranges, negated):
@@ -335,12 +412,18 @@ def _describe(node: RuleNode, roots: dict[int, Mapping[str, Any]]) -> object:
             return ["prose", excludes, not_first, at_most]
         case Until(end, excludes, not_first, at_most):
             return ["until", end, excludes, not_first, at_most]
+        case GrammarText(grammar, quote, excludes, end):
+            return ["grammar", grammar.as_json(), quote and _describe_quote(quote), excludes, end]
         case AdditionalKey(begin, name, end, listed):
             return ["additional key", begin, _describe(name, roots), end, listed]
         case Ref(name):
             return ["ref", name]
-        case Shared(inner):
-            return _describe(inner, roots)
+        case Shared():
+            return ["shared", node.fingerprint]
+
+
+def _describe_quote(quote: Quote) -> list[str]:
+    return [quote.open, quote.close, quote.escapes.name, quote.ends_before]
 
 
 def _number_of(root: Mapping[str, Any], roots: dict[int, Mapping[str, Any]]) -> int:

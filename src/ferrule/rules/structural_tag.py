@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from ferrule.core.byte_cache import ENTRY_BYTES, ByteCache
 from ferrule.rules.automaton import minimal_strings
 from ferrule.rules.ebnf import ebnf_of
 from ferrule.rules.lowering import Lowering
@@ -23,6 +24,7 @@ from ferrule.rules.rule import (
     RuleNode,
     Seq,
     Text,
+    fingerprint_of,
     inline_shared,
     map_children,
     maybe,
@@ -32,6 +34,8 @@ from ferrule.rules.rule import (
 from ferrule.rules.text_delimiters import delimit, leading_text
 
 Tag: TypeAlias = dict[str, Any]
+_GRAMMARS: ByteCache[str, str] = ByteCache(lambda _, grammar: ENTRY_BYTES + len(grammar))
+"""The grammars of recently emitted values: if one tool of a set changes, only its values are written again."""
 
 
 def emit_structural_tag(rule: Rule) -> Tag:
@@ -119,7 +123,8 @@ def _format(node: RuleNode, *, in_tag: bool = False) -> Tag:
         case Repeat(inner) if not in_tag and not _is_character_level(inner):
             return _repeat(node)
         case _:
-            return {"type": "grammar", "grammar": ebnf_of(node)}
+            grammar = _GRAMMARS.get(fingerprint_of(node), lambda: ebnf_of(node))
+            return {"type": "grammar", "grammar": grammar}
 
 
 def _repeat(node: Repeat) -> Tag:

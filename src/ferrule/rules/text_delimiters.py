@@ -8,12 +8,16 @@ removed from what follows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ferrule.errors import FormatError
 from ferrule.rules.rule import (
     EMPTY,
+    Chars,
+    GrammarText,
     OneOf,
     Prose,
+    Ref,
     Repeat,
     RuleNode,
     Seq,
@@ -21,11 +25,15 @@ from ferrule.rules.rule import (
     Str,
     Text,
     Until,
+    Value,
     are_same,
     one_of,
     seq,
 )
 from ferrule.schema.notation import Escapes
+
+# The leaves of most rules: a large tool set has tens of thousands of them.
+_WITHOUT_FREE_TEXT = (Text, Ref, Chars, Shared, Value)
 
 
 def delimit(node: RuleNode) -> RuleNode:
@@ -42,14 +50,8 @@ class Delimiter:
 
     def delimit(self, node: RuleNode) -> RuleNode:
         """The same language, with `Prose` only in positions where nothing follows it."""
-        if isinstance(node, Text) or id(node) in self._unchanged:
+        if not self._holds_free_text(node):
             return node
-        result = self._delimited(node)
-        if result is node:
-            self._unchanged[id(node)] = node
-        return result
-
-    def _delimited(self, node: RuleNode) -> RuleNode:
         match node:
             case Seq(parts):
                 return self._sequence(node, parts)
@@ -64,7 +66,30 @@ class Delimiter:
             case _:
                 return node
 
+    def _holds_free_text(self, node: RuleNode) -> bool:
+        if isinstance(node, _WITHOUT_FREE_TEXT):
+            return False
+        if isinstance(node, Seq):
+            return any(map(self._holds_free_text, node.parts))
+        if id(node) in self._unchanged:
+            return False
+        match node:
+            case OneOf():
+                holds = any(map(self._holds_free_text, node.options))
+            case Repeat():
+                holds = self._holds_free_text(node.node)
+            case Str():
+                holds = node.quote.escapes is Escapes.NONE
+            case _:
+                holds = isinstance(node, Prose | GrammarText)
+        if not holds:
+            self._unchanged[id(node)] = node
+        return holds
+
     def _sequence(self, node: Seq, parts: tuple[RuleNode, ...]) -> RuleNode:
+        if not any(map(ends_in_prose, parts[:-1])):
+            delimited = tuple(map(self.delimit, parts))
+            return node if are_same(delimited, parts) else seq(*delimited)
         result: list[RuleNode] = []
         remaining = list(parts)
         for number, part in enumerate(remaining):
@@ -72,7 +97,8 @@ class Delimiter:
                 result.append(self.delimit(part))
                 continue
             following = remaining[number + 1]
-            until = _until(part, _leading_text_of_parts(remaining, number + 1)) if isinstance(part, Prose) else None
+            lead = _leading_text_of_parts(remaining, number + 1)
+            until = _until(part, lead) if isinstance(part, Prose | GrammarText) else None
             if until is not None and isinstance(following, Text) and len(until.end) <= len(following.text):
                 result.append(until)
                 remaining[number + 1] = Text(following.text[len(until.end) :])
@@ -93,7 +119,7 @@ def _raw_string(node: Str) -> RuleNode:
     return seq(node.quote.open, Until(close, (close, *node.excludes), at_most=node.at_most))
 
 
-def _until(prose: Prose, lead: str) -> Until:
+def _until(prose: Prose | GrammarText, lead: str) -> Until | GrammarText:
     """The text up to its end, which is the first excluded marker in the text that follows it.
 
     Of two at the same position, the longer one counts.
@@ -102,16 +128,18 @@ def _until(prose: Prose, lead: str) -> Until:
     if not ends:
         raise FormatError(f"no marker ends the free text before {lead[:40]!r}")
     at, size = min(ends)
+    if isinstance(prose, GrammarText):
+        return replace(prose, end=lead[: at - size])
     return Until(lead[: at - size], prose.excludes, prose.not_first, prose.at_most)
 
 
 def ends_in_prose(node: RuleNode) -> bool:
     """Whether something that the node admits may end in free text."""
     match node:
-        case Text():
-            return False
         case Prose():
             return True
+        case GrammarText(_, quote, _, end):
+            return quote is None and not end
         case Seq(parts):
             return bool(parts) and ends_in_prose(parts[-1])
         case OneOf(options):

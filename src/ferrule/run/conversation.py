@@ -18,13 +18,17 @@ from ferrule.core.call import Receipt, ToolCall, ToolResult
 from ferrule.core.context import CallContext
 from ferrule.core.conversion import MessagesInput, to_messages
 from ferrule.core.event import Event
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Role, messages_as_json, messages_from_json
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest, ToolChoice
+from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.sync import Closable, iterate, run
 from ferrule.errors import DefinitionError, FencedError, FerruleError, LedgerUnavailableError
 from ferrule.run.decision import DecideInput, to_decide
+from ferrule.run.deferral import DeferralSettings, FindTools
+from ferrule.run.deferring_engine import DeferringEngine
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.hooks import Hook, to_hooks
@@ -110,13 +114,20 @@ class ToolConversation(Closable):
         instructions: str = "",
         on_usage: Callable[[str, ToolUsage], None] | None = None,
         hooks: Iterable[Hook] = (),
+        client_tools: Iterable[ToolDefinition] = (),
+        deferral: DeferralSettings | None = None,
     ) -> None:
         """`instructions` precede the messages in every request, and are not part of the conversation.
 
+        `client_tools` are offered beside tools that run automatically. A turn ends with their calls, after the other
+        calls of that reply have ended; then call `submit_tool_results`.
         `hooks` run around calls and replies; they need tools that run automatically. See `ferrule.hooks`.
         `on_usage` is called after each reply to which tools were offered, with the model and the tools it called.
+        With `deferral` the model sees a few of many tools and searches for the others; see `DeferralSettings`.
         """
         self.engine = _to_engine(engine)
+        if deferral is not None:
+            self.engine = DeferringEngine(self.engine, deferral, _tool_finder())
         self._owns_engine = isinstance(engine, str)
         self.messages: list[ChatMessage] = [ChatMessage.system(system)] if system else []
         self._request = request or ToolCallRequest(messages=())
@@ -128,8 +139,13 @@ class ToolConversation(Closable):
         self._hooks = to_hooks(hooks)
         if self._hooks:
             self._require_executor("hooks need")
+        self._client_tools = tuple(client_tools)
+        if self._client_tools:
+            self._require_executor("client_tools need")
         self._last = ConversationTurn(Reply())
         self._lease: Lease | None = None
+        self._was_recorded = False
+        """Whether the ledger has the conversation, once it is closed."""
         self._releases = True
         self._is_one_turn = False
         self._patience = 0.0
@@ -177,14 +193,18 @@ class ToolConversation(Closable):
         tools: Tools = (),
         *,
         patience: float = 0.0,
+        is_one_turn: bool = False,
         decide: DecideInput = decide_later,
         **options: Any,
     ) -> ToolConversation:
-        """Open a conversation on which this process already has a lease."""
+        """Open a conversation on which this process already has a lease.
+
+        With `is_one_turn` the conversation is released with the end of its next turn, or when it is closed.
+        """
         conversation = ToolConversation(engine, tools, decide=decide, **options)
         conversation._require_executor()
         conversation._use_lease(lease, patience)
-        conversation._releases = False
+        conversation._releases = conversation._is_one_turn = is_one_turn
         return conversation
 
     def _require_executor(self, subject: str = "a conversation in a ledger needs") -> None:
@@ -204,6 +224,11 @@ class ToolConversation(Closable):
         stored = self._all_messages(self._unfinished_loop)
         # The state of an earlier version contains its messages: they are stored as rows with the next one.
         self._stored = stored if lease.record.messages == len(stored) else ()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the ledger has the conversation. A new one is opened by the first write."""
+        return self._was_recorded if self._lease is None else self._lease.is_open
 
     @property
     def is_unfinished(self) -> bool:
@@ -231,7 +256,7 @@ class ToolConversation(Closable):
         """
         if self._lease is not None and self._releases:
             await self._lease.release()
-        self._lease = None
+        self._was_recorded, self._lease = self.is_recorded, None
         if self._owns_engine:
             await self.engine.close()
 
@@ -253,8 +278,14 @@ class ToolConversation(Closable):
                 f"the results do not match the calls (missing: {sorted(missing)}, unexpected: {sorted(unexpected)})",
                 hint="Pass one result for each call of the last turn, errors included.",
             )
-        self.messages.append(ChatMessage(Role.TOOL, answers))
-        async with aclosing(self._ask_once()) as events:
+        message = ChatMessage(Role.TOOL, answers)
+        if self._executor is None:
+            self.messages.append(message)
+            rest = self._ask_once()
+        else:
+            self._last = ConversationTurn(Reply())
+            rest = self._run_loop([message])
+        async with aclosing(rest) as events:
             async for _ in events:
                 pass
         return self._last
@@ -296,7 +327,18 @@ class ToolConversation(Closable):
         record = self._turn_record
         if record is not None:
             yield from turn_events(self.messages[record.start :], record)
-            yield LoopEnded(State.DONE, record.limit)
+            yield LoopEnded(State.DONE, record.limit, self._open_calls(record))
+
+    def _open_calls(self, record: TurnRecord) -> tuple[ToolCall, ...]:
+        """The calls at the end of the last turn that the caller runs."""
+        names = {tool.name for tool in self._client_tools}
+        last = next((one.tool_calls for one in reversed(self.messages[record.start :]) if one.tool_calls), ())
+        is_answer = (
+            bool(self.messages) and self.messages[-1].role is Role.ASSISTANT and not self.messages[-1].tool_calls
+        )
+        receipts = record.receipts
+        open_calls = () if is_answer else tuple(call for call in last if call.name in names)
+        return tuple(replace(call, receipt=receipts.get(call.id)) for call in open_calls)
 
     def send_message_sync(self, text: MessagesInput) -> ConversationTurn:
         """Call `send_message` from a synchronous program."""
@@ -361,8 +403,10 @@ class ToolConversation(Closable):
             if self._lease is not None:
                 await stack.enter_async_context(self._lease)
                 calls = await self._recorded_calls(self._lease, loop.place)
-                # Of a new conversation only the first message can be lost; one that is resumed is saved already.
-                is_begun = not self._stored or self._unfinished_loop is not None
+                # Of a new conversation only the first message can be lost; one that is resumed is saved already. One
+                # that is not open is opened before the model is asked: then a retry finds it, and a ledger that cannot
+                # keep the turn is met before it costs anything.
+                is_begun = self._lease.is_open and (not self._stored or self._unfinished_loop is not None)
                 journal = self._lease.journal(self._patience, self._prepare_save, calls, is_begun=is_begun)
                 loop.journal = journal
                 loop.drains_before_save = self._lease.save_override is not None
@@ -397,13 +441,13 @@ class ToolConversation(Closable):
         """Return a new loop, or restore the one that was interrupted."""
         request = replace(self._request, messages=(*self._preamble, *self.messages))
         loop = Loop(self.engine, executor, request, self._context, self._decide, place=str(len(self.messages)))
-        loop.on_usage, loop.hooks = self._on_usage, self._hooks
+        loop.on_usage, loop.hooks, loop.client_tools = self._on_usage, self._hooks, self._client_tools
         if self._unfinished_loop is not None:
             data = self._unfinished_loop.data
             loop.place = data["place"]
             loop.new_messages = list(self._unfinished_loop.messages)
             last = loop.new_messages[-1].parts if loop.new_messages else ()
-            loop.reply = Reply(tuple(part for part in last if not isinstance(part, ToolResult)))
+            loop.reply = Reply(tuple(part for part in last if not isinstance(part, ToolResult | Media)))
             # An earlier release saved neither.
             loop.usage = usage_from_list(data.get("usage"))
             loop.receipts = self._saved_receipts()
@@ -412,15 +456,19 @@ class ToolConversation(Closable):
 
     def _end_turn(self, loop: Loop) -> None:
         state = loop.machine.state
-        self._last = ConversationTurn(loop.reply, (), state)
+        handed_out = loop.machine.handed_out
+        self._last = ConversationTurn(
+            loop.reply, tuple(call for call in loop.reply.calls if call.id in handed_out), state
+        )
         if state is State.WAITING or (self._lease is not None and state not in FINAL_STATES):
             self._unfinished_loop = loop.snapshot()
             return
         if state is State.DONE:
             start, finish = len(self.messages), loop.reply.finish_reason
-            self._turn_record = TurnRecord(start, finish, loop.usage, loop.limit_notice, loop.receipts)
+            ends = (loop.limit_notice, loop.receipts, loop.reply.stop)
+            self._turn_record = TurnRecord(start, finish, loop.usage, *ends)
         # Complete rounds stay in the conversation, even if the rest of the turn was cancelled.
-        self.messages += _complete_rounds(loop.new_messages)
+        self.messages += loop.new_messages if handed_out else _complete_rounds(loop.new_messages)
         self._unfinished_loop = None
 
     def _saved_receipts(self) -> dict[str, Receipt]:
@@ -475,7 +523,7 @@ class ToolConversation(Closable):
                 reply_fold.add(event)
                 yield event
         reply = reply_fold.reply()
-        self.messages.append(reply.as_message())
+        self.messages += reply.as_messages()
         self._last = ConversationTurn(reply, reply.calls, State.WAITING if reply.calls else State.DONE)
         yield LoopEnded(self._last.state)
 
@@ -488,7 +536,9 @@ def _loop_state(data: Mapping[str, Any]) -> LoopState:
 def messages_of(data: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     """Return the messages of a saved conversation. Of an unfinished turn, only the complete rounds are included."""
     loop = data.get("loop")
-    new_messages = _complete_rounds(list(messages_from_json(loop["added"]))) if loop else []
+    new_messages = list(messages_from_json(loop["added"])) if loop else []
+    if loop and not loop["machine"].get("handed_out"):
+        new_messages = _complete_rounds(new_messages)
     return (*messages_from_json(data["messages"]), *new_messages)
 
 
@@ -503,6 +553,13 @@ def _to_engine(engine: Engine | str) -> Engine:
     from ferrule.engines.registry import load_engine
 
     return load_engine(engine)
+
+
+def _tool_finder() -> FindTools:
+    # The index needs a package that few programs need.
+    from ferrule.sources.search.tool_finder import ToolFinder
+
+    return ToolFinder()
 
 
 def _complete_rounds(new_messages: list[ChatMessage]) -> list[ChatMessage]:

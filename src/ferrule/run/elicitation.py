@@ -7,79 +7,72 @@ server gets no answer.
 
 from __future__ import annotations
 
-import asyncio
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ferrule.core.context import Principal
-from ferrule.core.json_text import digest, loads
-from ferrule.core.outcome import Answered
-from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.core.json_text import loads
+from ferrule.core.outcome import Answered, Outcome
+from ferrule.errors import ApprovalError
 from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
-from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
-
-_CALL = "question"
-# The lease outlasts the wait for the decision by this much.
-_MARGIN = 60.0
+from ferrule.run.server_questions import ELICITATION, WITHDRAWN_BY, ServerQuestion, ServerQuestions
+from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation, host_of
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalElicitationHandler:
-    """Pass it to `McpServers` as `elicit`. It waits `patience` seconds for a decision."""
+    """Pass it to `McpServers` as `elicit`. It waits `patience` seconds for a decision.
+
+    Meanwhile the call's own time limit stands still. If the call ends before, the question is withdrawn.
+
+    Example:
+        async with ferrule.ledger.open("ledger.db") as ledger:
+            source = mcp("mcp.json", elicit=ApprovalElicitationHandler(ledger))
+    """
 
     ledger: Ledger
     patience: float = 300.0
     clock: Callable[[], float] = time.time
     poll_seconds: float = 0.2
+    questions: ServerQuestions | None = field(default=None, repr=False, compare=False)
+    """What asks, if it is shared with others."""
+
+    def __post_init__(self) -> None:
+        if self.questions is None:
+            questions = ServerQuestions(self.ledger, self.patience, self.clock, self.poll_seconds)
+            object.__setattr__(self, "questions", questions)
 
     async def __call__(self, elicitation: Elicitation) -> ElicitAnswer:
-        principal = elicitation.context.principal if elicitation.context else Principal()
-        conversation = f"asked-{uuid.uuid4().hex}"
-        lease = self.patience + _MARGIN
-        record = await self.ledger.open(conversation, principal, conversation, lease, now=self.clock())
-        claim = _claim(conversation, principal, elicitation)
-        await self.ledger.propose(claim, record.epoch, side_effects=False, needs_approval=True, now=self.clock())
-        expires = self.clock() + self.patience
-        approval = await self.ledger.request_approval(
-            conversation, _CALL, record.epoch, expires=expires, now=self.clock()
-        )
-        try:
-            decision = await self._wait_for_decision(approval, expires)
+        assert self.questions is not None
+        async with self.questions.ask(question_of(elicitation)) as decision:
+            if decision is None or decision.decided_by == WITHDRAWN_BY:
+                return ElicitAnswer("cancel")
             if decision.state is not ApprovalState.APPROVED:
                 return ElicitAnswer("decline" if decision.state is ApprovalState.DENIED else "cancel")
-            answered_claim = replace(claim, arguments=decision.arguments)
-            await self.ledger.start(answered_claim, record.epoch, approval=approval.id, now=self.clock())
-            await self.ledger.finish(conversation, _CALL, record.epoch, Answered("answered"), now=self.clock())
+            try:
+                await self.questions.finish(decision, _answered())
+            except ApprovalError:
+                # It was approved in the last moment, and cannot be used any more.
+                return ElicitAnswer("cancel")
             return _answer_of(decision)
-        finally:
-            await self.ledger.release(conversation, record.epoch, now=self.clock())
-
-    async def _wait_for_decision(self, approval: Approval, until: float) -> Approval:
-        while approval.state is ApprovalState.PENDING and self.clock() < until:
-            await asyncio.sleep(self.poll_seconds)
-            approval = await self.ledger.approval(approval.id) or approval
-        return approval
 
 
-def _claim(conversation: str, principal: Principal, elicitation: Elicitation) -> Claim:
-    question: dict[str, Any] = {"message": elicitation.message, "answer": {}}
+def question_of(elicitation: Elicitation) -> ServerQuestion:
+    """Return what a person is asked."""
+    arguments: dict[str, Any] = {"message": elicitation.message, "answer": {}}
     if elicitation.url:
-        question["url"] = elicitation.url
+        # The host stands by itself: in a long address it is easily overlooked.
+        arguments |= {"url": elicitation.url, "host": host_of(elicitation.url)}
     if elicitation.schema:
-        question["schema"] = dict(elicitation.schema)
-    tool = f"{elicitation.server[:200]} asks"
-    return Claim(
-        conversation,
-        _CALL,
-        principal.tenant,
-        principal.name,
-        tool,
-        digest(dict(elicitation.schema)),
-        canonical_bytes(question),
-    )
+        arguments["schema"] = dict(elicitation.schema)
+    callers = (elicitation.context,) if elicitation.context is not None else elicitation.callers
+    asks = "to open an address" if elicitation.url else "a question"
+    return ServerQuestion(ELICITATION, elicitation.server, asks, arguments, callers)
+
+
+async def _answered() -> Outcome:
+    return Answered("answered")
 
 
 def _answer_of(approval: Approval) -> ElicitAnswer:

@@ -43,10 +43,14 @@ class ConfirmationRequired:
 
 @dataclass(frozen=True, slots=True)
 class LoopEnded:
-    """The loop is over; this is its last event. `reason` names the limit that ended it, if one did."""
+    """The loop is over; this is its last event. `reason` names the limit that ended it, if one did.
+
+    `calls` are those that the caller has to run, where a conversation has `client_tools`.
+    """
 
     state: State
     reason: str = ""
+    calls: tuple[ToolCall, ...] = ()
 
 
 LoopEvent: TypeAlias = Event | ToolStarted | ToolProgressed | ToolFinished | ConfirmationRequired | LoopEnded

@@ -17,11 +17,13 @@ from ferrule.core.boolean_text import parse_boolean
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.context import CallContext
 from ferrule.core.json_text import dumps
+from ferrule.core.media import Media
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError, FerruleError, SchemaError
+from ferrule.rules.call_check import argument_text_faults
 from ferrule.run.approval_policy import ApprovalPolicy
 from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEvent
@@ -30,9 +32,9 @@ from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.loop import Loop, deny_all
 from ferrule.run.policy import Policy
 from ferrule.schema.admission_cache import admit_tool
-from ferrule.schema.checker import checker_for
+from ferrule.sources.call_timer import CallTimer
 from ferrule.sources.source import Source, run_with_timeout
-from ferrule.sources.tool_output import to_json_value, truncate
+from ferrule.sources.tool_output import limit_media, to_json_value, truncate, with_media
 
 _MAX_DELIVERIES = 3
 _PAUSE = 0.05
@@ -155,7 +157,7 @@ class ToolExecutor:
         if tool is None:
             names = ", ".join(self._definitions) or "nothing"
             return Answered(f"unknown tool {call.name!r}; offered: {names}", is_error=True, code="bad_request")
-        faults = checker_for(tool.parameters).faults_of_text(call.function.arguments)
+        faults = argument_text_faults(tool, call.function.arguments)
         if faults or not call.complete:
             message = "; ".join(map(str, faults)) or "the call was cut off"
             return Answered(f"invalid_arguments: {message}", is_error=True, code="bad_request")
@@ -197,15 +199,19 @@ class ToolExecutor:
         now = time.time()
         latest = now + self.per_tool_timeout_seconds
         deadline = latest if context.deadline is None else min(latest, context.deadline)
+        seconds = max(0.0, deadline - now)
+        timer = CallTimer(seconds, deadline=context.deadline, outer=context.pause, outer_renew=context.renew)
         # The tool gets the deadline too: one that runs elsewhere must stop when nobody waits for it any more.
-        work = self.bus.call(call.name, call.arguments, replace(context, deadline=deadline))
+        limited = replace(context, deadline=deadline, pause=timer.pause, renew=timer.renew)
+        work = self.bus.call(call.name, call.arguments, limited)
         has_side_effects = self._definitions[call.name].side_effects
-        return await run_with_timeout(max(0.0, deadline - now), work, has_side_effects=has_side_effects)
+        return await run_with_timeout(seconds, work, has_side_effects=has_side_effects, timer=timer)
 
     def result_of(self, call: ToolCall, outcome: Outcome, hint: str = "") -> ToolResult:
         """Return the result that the model reads."""
+        media: tuple[Media, ...] = ()
         match outcome:
-            case Answered(content, is_error):
+            case Answered(content, is_error, _, media):
                 text = content
             case NotDelivered(reason):
                 text, is_error = f"not_delivered: {reason}", True
@@ -213,7 +219,7 @@ class ToolExecutor:
                 text, is_error = f"{UNKNOWN_MESSAGE} ({reason})", True
         if hint:
             text = f"{text if isinstance(text, str) else dumps(text)}\n{hint}"
-        return ToolResult(call.id, call.name, text, is_error)
+        return ToolResult(call.id, call.name, text, is_error, media=media)
 
     @overload
     async def run_chat_with_tools(
@@ -344,4 +350,5 @@ def _limit_output(outcome: Outcome) -> Outcome:
     """Turn an answer into JSON of limited length. Done here, so that the journal records what the model reads."""
     if not isinstance(outcome, Answered):
         return outcome
-    return replace(outcome, content=truncate(to_json_value(outcome.content)))
+    limited = limit_media(with_media(replace(outcome, content=to_json_value(outcome.content))))
+    return replace(limited, content=truncate(limited.content))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ferrule.core.call import ToolCall, ToolResult
-from ferrule.core.json_text import canonical, dumps, loads
+from ferrule.core.json_text import canonical, digest, dumps, loads
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Role, Text
 
 TRY = "try:"
@@ -76,6 +77,9 @@ def _content(messages: Sequence[ChatMessage]) -> list[str]:
             elif isinstance(part, ToolResult):
                 content = part.content if isinstance(part.content, str) else dumps(part.content)
                 others += (part.tool_call_id, content.strip())
+                others += (digest(one.as_dict()) for one in part.media)
+            elif isinstance(part, Media):
+                others.append(digest(part.as_dict()))
     return ["".join(texts).strip(), *others]
 
 

@@ -21,7 +21,7 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest
 from ferrule.errors import HookError
 from ferrule.run.hooks import CallRefusal, Hook, HookContext, Retry
-from ferrule.sources.tool_output import to_json_value, truncate
+from ferrule.sources.tool_output import limit_media, to_json_value, truncate, with_media
 
 REFUSED = "refused_by_hook"
 """The code of the result of a call that a hook refused."""
@@ -61,12 +61,14 @@ class HookRunner:
         for hook in self.hooks:
             if hook.after_call is None:
                 continue
-            result = ToolResult(call.id, call.name, outcome.content, outcome.is_error)
+            result = ToolResult(call.id, call.name, outcome.content, outcome.is_error, media=outcome.media)
             answer = await self._run(hook, "after_call", hook.after_call, call, result, context)
             if answer is not None:
                 changed = _require(hook, "after_call", answer, ToolResult)
-                content = truncate(to_json_value(changed.content))
-                outcome = replace(outcome, content=content, is_error=bool(changed.is_error))
+                is_error, media = bool(changed.is_error), tuple(changed.media)
+                content = to_json_value(changed.content)
+                outcome = limit_media(with_media(replace(outcome, content=content, is_error=is_error, media=media)))
+                outcome = replace(outcome, content=truncate(outcome.content))
         return outcome
 
     async def before_model(self, request: ToolCallRequest, context: HookContext) -> ToolCallRequest:

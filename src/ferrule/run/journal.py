@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ferrule.core.call import ToolCall
+from ferrule.core.context import TaskRecord
 from ferrule.core.message import ChatMessage, messages_as_json
 from ferrule.core.outcome import Outcome
 from ferrule.core.tool import ToolDefinition
@@ -17,7 +18,8 @@ from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.reply_record import ReplyCost
 from ferrule.run.tool_usage import ToolUsage
 
-Effect = Callable[[], Awaitable[Outcome]]
+Effect = Callable[[TaskRecord], Awaitable[Outcome]]
+"""Runs a call, or resumes the task that is recorded of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ class Journal(Protocol):
         """Return the outcome of a call: from its effect, which starts at most once, or from the record."""
         ...
 
-    async def refuse(self, place: str, why: str, /) -> None:
-        """Record that a call will not run."""
+    async def refuse(self, place: str, why: str, /) -> Outcome | None:
+        """Record that a call will not run. Returns the outcome of one that has begun a task, which is unknown then."""
         ...
 
     async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
@@ -129,10 +131,10 @@ class NoJournal:
         return None
 
     async def run(self, entry: CallEntry, effect: Effect, /) -> Outcome:
-        return await effect()
+        return await effect(TaskRecord())
 
-    async def refuse(self, place: str, why: str, /) -> None:
-        return
+    async def refuse(self, place: str, why: str, /) -> Outcome | None:
+        return None
 
     async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
         return ApprovalRequest()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ferrule.core.call import ToolCall
-from ferrule.core.context import Principal
+from ferrule.core.context import Principal, TaskRecord
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.errors import ApprovalError, FencedError, LedgerError, LedgerUnavailableError
@@ -33,6 +33,7 @@ from ferrule.run.ledger.change import (
     Change,
     Deny,
     FinishCall,
+    NoteTask,
     ProposeCall,
     RecordReply,
     RefuseCall,
@@ -102,6 +103,8 @@ class LedgerJournal:
     conversation: str
     principal: Principal
     epoch: int
+    opens: Callable[[Sequence[Change]], Awaitable[tuple[Any, ...]]] | None = None
+    """Makes changes instead of the ledger, in a new conversation that its first changes open."""
     prepare: Callable[[LoopState | None], PreparedSave] | None = None
     calls: dict[str, CallRecord] | None = None
     """The calls of this turn that are recorded, by their places; None if they have to be looked for."""
@@ -159,13 +162,15 @@ class LedgerJournal:
 
     async def find_outcome(self, place: str, /) -> Outcome | None:
         _, record = await self._find_call(place)
-        if record is None or record.state in _UNSTARTED:
+        if record is None or record.state in _UNSTARTED or record.task:
             return None
         return record.outcome or _OUTCOME_BY_STATE.get(record.state)
 
     async def run(self, entry: CallEntry, effect: Effect, /) -> Outcome:
         place, record = await self._find_call(entry.place)
         entry = replace(entry, place=place)
+        if record is not None and record.task:
+            return await self._finish(entry, effect, record.task)
         if record is not None and record.state not in _UNSTARTED:
             return record.outcome or _LOST_OUTCOME
         if record is not None:
@@ -181,16 +186,19 @@ class LedgerJournal:
         if not is_ours:
             ended = await self.ledger.call(self.conversation, entry.place)
             return (ended.outcome if ended else None) or _LOST_OUTCOME
-        outcome = await effect()
-        (ended,) = await self._apply(FinishCall(call_id=entry.place, outcome=outcome, at=self.clock()))
-        self._note(ended)
-        return outcome
+        return await self._finish(entry, effect)
 
-    async def refuse(self, place: str, why: str, /) -> None:
+    async def refuse(self, place: str, why: str, /) -> Outcome | None:
         record = await self._call(place)
         if record is not None and record.state in _UNSTARTED:
             (refused,) = await self._apply(RefuseCall(call_id=place, why=why, at=self.clock()))
             self._note(refused)
+        elif record is not None and record.task:
+            lost = Unknown(f"its task cannot be resumed: {why}", code="owner_lost")
+            (ended,) = await self._apply(FinishCall(call_id=place, outcome=lost, at=self.clock()))
+            self._note(ended)
+            return lost
+        return None
 
     async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
         now = self.clock()
@@ -234,15 +242,33 @@ class LedgerJournal:
                 return decision
             await asyncio.sleep(self.poll_seconds)
 
+    async def _finish(self, entry: CallEntry, effect: Effect, task: str = "") -> Outcome:
+        """Run a started call, or resume its task, and record the outcome."""
+
+        async def write(handle: str) -> None:
+            (noted,) = await self._apply(NoteTask(call_id=entry.place, task=handle, at=self.clock()))
+            self._note(noted)
+
+        outcome = await effect(TaskRecord(task, write))
+        (ended,) = await self._apply(FinishCall(call_id=entry.place, outcome=outcome, at=self.clock()))
+        self._note(ended)
+        return outcome
+
     async def _read(self, entry: CallEntry, effect: Effect) -> Outcome:
-        """Run a call without side effects. If it is lost, it is run again: so its record may wait."""
+        """Run a call without side effects. If it is lost, it is run again: so its record may wait, but not its task."""
         assert self.calls is not None
-        started = self.clock()
-        outcome = await effect()
-        claim, ended = self._claim(entry), self.clock()
+        started, claim = self.clock(), self._claim(entry)
+        begin: list[Change] = [self._proposal(entry, claim, started), StartCall(claim=claim, at=started)]
+
+        async def write(handle: str) -> None:
+            *_, noted = await self._apply(*begin, NoteTask(call_id=entry.place, task=handle, at=self.clock()))
+            begin.clear()
+            self._note(noted)
+
+        outcome = await effect(TaskRecord(write=write))
+        ended = self.clock()
         self._waiting += [
-            self._proposal(entry, claim, started),
-            StartCall(claim=claim, at=started),
+            *begin,
             FinishCall(call_id=entry.place, outcome=outcome, at=ended),
         ]
         self.calls[entry.place] = replace(self._record(entry, claim, state_after(outcome)), outcome=outcome)
@@ -369,6 +395,8 @@ class LedgerJournal:
 
     async def _apply_now(self, changes: Sequence[Change]) -> tuple[Any, ...]:
         try:
+            if self.opens is not None:
+                return await self.opens(changes)
             return await self.ledger.apply(self.conversation, self.epoch, changes)
         except (FencedError, LedgerUnavailableError):
             # These concern the whole conversation.

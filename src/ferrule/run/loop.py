@@ -20,6 +20,7 @@ from ferrule.core.message import ChatMessage, Role
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.request import ToolCallRequest, ToolChoice
+from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.errors import HookError
 from ferrule.run.events import (
@@ -102,6 +103,8 @@ class Loop:
     drains_before_save: bool = False
     """Whether the reader must have taken all events before a state is saved: then no state is ahead of the events."""
     hooks: tuple[Hook, ...] = ()
+    client_tools: tuple[ToolDefinition, ...] = ()
+    """Tools that are offered beside the executor's, and whose calls the caller runs: the turn ends with them."""
     on_usage: Callable[[str, ToolUsage], None] | None = None
     """Called after each reply to which tools were offered, with the model and the tools that were called."""
     usage: Usage | None = None
@@ -185,12 +188,18 @@ class Loop:
                 raise self._hook_error
             self._start_tasks(steps)
             if not self._tasks:
-                self._emit(LoopEnded(self.machine.state, self.limit_notice))
+                self._emit(LoopEnded(self.machine.state, self.limit_notice, self._callers_calls()))
                 return
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             self.machine.set_elapsed(time.monotonic() - started)
             self._tasks -= done
             steps = [step for task in done for step in task.result()]
+
+    def _callers_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last round that the caller runs. They are in the messages, also after a takeover."""
+        ids = self.machine.callers_calls
+        calls = next((one.tool_calls for one in reversed(self.new_messages) if one.tool_calls), ()) if ids else ()
+        return tuple(replace(call, receipt=self.receipts.get(call.id)) for call in calls if call.id in ids)
 
     def _append_results(self, steps: list[Step]) -> None:
         for step in steps:
@@ -232,12 +241,14 @@ class Loop:
         self.reply = reply
         self.usage = add_usage(self.usage, reply.usage)
         self.receipts |= {call.id: call.receipt for call in reply.calls if call.receipt is not None}
-        self.new_messages += [*answer.earlier, reply.as_message()]
+        self.new_messages += [*answer.earlier, *reply.as_messages()]
         for call in reply.calls:
             if call.id in refusals:
                 self._emit(ToolFinished(self.executor.result_of(call, refusals[call.id])))
         needs_approval = frozenset(call.id for call in hooked.calls if self._needs_approval(call))
-        return self.machine.accept_reply(hooked, needs_approval, refusals)
+        names = {tool.name for tool in self.client_tools}
+        handed_out = frozenset(call.id for call in hooked.calls if call.name in names)
+        return self.machine.accept_reply(hooked, needs_approval, refusals, handed_out)
 
     async def _hook_calls(self, reply: Reply, refusal: str) -> tuple[Reply, dict[str, Outcome]]:
         """Return the reply with the arguments that will run, and what the model reads of the calls that will not.
@@ -269,7 +280,7 @@ class Loop:
         request = replace(
             self.request,
             messages=(*self.request.messages, *self.new_messages),
-            tools=self.executor.definitions,
+            tools=(*self.executor.definitions, *self.client_tools),
             tool_choice=ToolChoice.none() if is_last else self.request.tool_choice,
         )
         return HookContext(request=request, caller=self.context, repeats=repeats)
@@ -300,10 +311,9 @@ class Loop:
     async def _run_new_call(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
         fault, entry = self.executor.fault_of(call, context), self._entry(call, place)
         if fault is None and entry is not None:
-            return await self.journal.run(entry, lambda: self._run_effect(call, context))
+            return await self.journal.run(entry, lambda task: self._run_effect(call, replace(context, task=task)))
         outcome = fault or NotDelivered(_TOOL_REMOVED)
-        await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
-        return outcome
+        return await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content)) or outcome
 
     async def _run_effect(self, call: ToolCall, context: CallContext) -> Outcome:
         """Run a call and the hooks after it: what they make of its result is what the journal records."""

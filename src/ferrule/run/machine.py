@@ -46,6 +46,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.media import Media
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.reply import Reply
 from ferrule.run.policy import BudgetUsage, Policy, hint_for, limit_notice, refusal_of
@@ -80,12 +81,12 @@ class Trigger(StrEnum):
 TRANSITIONS: Mapping[tuple[State, Trigger], tuple[State, ...]] = {
     (State.READY, Trigger.STARTED): (State.ASKING,),
     (State.ASKING, Trigger.ANSWERED): (State.DONE,),
-    (State.ASKING, Trigger.TOOL_CALLS): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING),
-    (State.RUNNING, Trigger.CALL_FINISHED): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING),
+    (State.ASKING, Trigger.TOOL_CALLS): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING, State.DONE),
+    (State.RUNNING, Trigger.CALL_FINISHED): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING, State.DONE),
     (State.RUNNING, Trigger.APPROVED): (State.RUNNING,),
     (State.RUNNING, Trigger.DENIED): (State.RUNNING,),
     (State.WAITING, Trigger.APPROVED): (State.RUNNING,),
-    (State.WAITING, Trigger.DENIED): (State.WAITING, State.ASKING, State.CLOSING),
+    (State.WAITING, Trigger.DENIED): (State.WAITING, State.ASKING, State.CLOSING, State.DONE),
     (State.CLOSING, Trigger.ANSWERED): (State.DONE,),
     (State.CLOSING, Trigger.TOOL_CALLS): (State.DONE,),
     **{
@@ -146,6 +147,8 @@ class Stage(StrEnum):
     AWAITING_APPROVAL = "asked"
     QUEUED = "queued"
     RUNNING = "running"
+    HANDED_OUT = "handed_out"
+    """The caller runs it. The round ends without it, and the loop ends with the round."""
     ENDED = "ended"
 
 
@@ -169,6 +172,8 @@ class Machine:
     policy: Policy = field(default_factory=Policy)
     state: State = State.READY
     usage: BudgetUsage = field(default_factory=BudgetUsage)
+    handed_out: tuple[str, ...] = ()
+    """The ids of the calls with which the loop ended, because the caller runs them."""
     _round: list[_RoundCall] = field(default_factory=list[_RoundCall])
 
     def start(self) -> list[Step]:
@@ -199,20 +204,31 @@ class Machine:
         reply: Reply,
         needs_approval: frozenset[str] = frozenset(),
         refusals: Mapping[str, Outcome] = MappingProxyType({}),
+        handed_out: frozenset[str] = frozenset(),
     ) -> list[Step]:
         """The model has replied. `needs_approval` are the ids of the calls that a person must approve.
 
-        `refusals` are what the model reads of the calls that will not run, by their ids.
+        `refusals` are what the model reads of the calls that will not run, by their ids. `handed_out` are the ids of
+        the calls that the caller runs: they count against no limit here.
         """
         if self.state is State.CLOSING or not reply.calls:
             self._move(Trigger.TOOL_CALLS if reply.calls else Trigger.ANSWERED, State.DONE)
             return [EndLoop(State.DONE)]
         self.usage.rounds += 1
         self._round = [
-            _RoundCall(call, Stage.NEEDS_APPROVAL if call.id in needs_approval else Stage.QUEUED)
+            _RoundCall(
+                call,
+                Stage.HANDED_OUT
+                if call.id in handed_out
+                else Stage.NEEDS_APPROVAL
+                if call.id in needs_approval
+                else Stage.QUEUED,
+            )
             for call in reply.calls
         ]
         for one in self._round:
+            if one.stage is Stage.HANDED_OUT:
+                continue
             refusal = refusal_of(self.policy, self.usage, one.call)
             self.usage.count_call(one.call)
             if refusal:
@@ -263,6 +279,11 @@ class Machine:
         return [EndLoop(State.STOPPED)]
 
     @property
+    def callers_calls(self) -> tuple[str, ...]:
+        """The ids of the calls of the current round, or of the last one if the loop has ended, that the caller runs."""
+        return self.handed_out or tuple(call.id for call in self._at(Stage.HANDED_OUT))
+
+    @property
     def awaiting_approval(self) -> tuple[ToolCall, ...]:
         """The calls whose approval is pending."""
         return self._at(Stage.AWAITING_APPROVAL)
@@ -277,6 +298,7 @@ class Machine:
         return {
             "state": self.state.value,
             "spent": self.usage.as_dict(),
+            **({"handed_out": list(self.handed_out)} if self.handed_out else {}),
             "round": [
                 {
                     "id": one.call.id,
@@ -302,7 +324,8 @@ class Machine:
             )
             for one in data["round"]
         ]
-        return Machine(policy, State(data["state"]), BudgetUsage.from_dict(data["spent"]), calls)
+        handed_out = tuple(data.get("handed_out", ()))
+        return Machine(policy, State(data["state"]), BudgetUsage.from_dict(data["spent"]), handed_out, calls)
 
     def _at(self, stage: Stage) -> tuple[ToolCall, ...]:
         return tuple(one.call for one in self._round if one.stage is stage)
@@ -335,8 +358,13 @@ class Machine:
         return steps
 
     def _end_round(self, trigger: Trigger) -> list[Step]:
-        """Append the results of the round together, and ask the model again."""
+        """Append the results of the round together, and ask the model again unless the caller has calls to run."""
         results = tuple((one.call, one.outcome, one.hint) for one in self._round if one.outcome is not None)
+        self.handed_out = tuple(call.id for call in self._at(Stage.HANDED_OUT))
+        if self.handed_out:
+            self._round = []
+            self._move(trigger, State.DONE)
+            return [*([AppendResults(results)] if results else []), EndLoop(State.DONE)]
         self._round = []
         notice = limit_notice(self.policy, self.usage)
         self._move(trigger, State.CLOSING if notice else State.ASKING)
@@ -361,8 +389,9 @@ def outcome_as_dict(outcome: Outcome | None) -> dict[str, Any] | None:
     if outcome is None:
         return None
     match outcome:
-        case Answered(content, is_error, code):
-            return {"kind": "answered", "content": content, "is_error": is_error, "code": code}
+        case Answered(content, is_error, code, media):
+            images = {"media": [one.as_dict() for one in media]} if media else {}
+            return {"kind": "answered", "content": content, "is_error": is_error, "code": code, **images}
         case NotDelivered(reason, code):
             return {"kind": "not_delivered", "reason": reason, "code": code}
         case Unknown(reason, code):
@@ -374,4 +403,6 @@ def outcome_from_dict(data: Mapping[str, Any] | None) -> Outcome | None:
     if data is None:
         return None
     fields = {name: value for name, value in data.items() if name != "kind"}
+    if "media" in fields:
+        fields["media"] = tuple(map(Media.from_dict, fields["media"]))
     return _KINDS[data["kind"]](**fields)

@@ -51,7 +51,7 @@ class ModelRound:
             return RoundReply(request, reply, refusal=retry.hint if retry is not None else "")
         hold.drop()
         # A model repeats a text more readily if it reads it once more, so it reads only what its user has read.
-        again = retry_request(request, (reply.as_message(),) if hold.is_text_shown else (), retry)
+        again = retry_request(request, reply.as_messages() if hold.is_text_shown else (), retry)
         context = replace(context, request=again, is_retry=True)
         second, second_hold = await self._stream(again, context)
         # It sees this reply too, but there is no third try.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.core.call import ToolCall
-from ferrule.core.json_text import canonical, fingerprint
+from ferrule.core.json_text import canonical, digest, fingerprint
 from ferrule.core.outcome import Answered, Outcome
 
 HINT_AT, STOP_AT = 2, 3
@@ -66,6 +66,8 @@ class BudgetUsage:
         """Count a result and return how often this call has had it, this time included."""
         content = outcome.content if isinstance(outcome, Answered) else outcome.reason
         text = content if isinstance(content, str) else canonical(content)
+        if isinstance(outcome, Answered) and outcome.media:
+            text += digest([one.as_dict() for one in outcome.media])
         self.result_bytes += len(text.encode("utf-8", "surrogatepass"))
         return self._count(f"{_call_key(call)}.{fingerprint([type(outcome).__name__, text])}")
 

@@ -14,6 +14,7 @@ from ferrule.engines.engine import Engine
 from ferrule.engines.request_options import PreparedRequest, RequestOptions
 from ferrule.run.conversation import ConversationTurn, ToolConversation
 from ferrule.run.decision import DecideInput
+from ferrule.run.deferral import DeferralSettings
 from ferrule.run.hooks import Hook
 from ferrule.run.tool_binding import Tools, bind_tools
 
@@ -26,6 +27,7 @@ class RunOptions(RequestOptions, total=False):
     decide: DecideInput
     context: CallContext
     hooks: Iterable[Hook]
+    deferral: DeferralSettings | None
     max_iterations: int
     per_tool_timeout_seconds: float
     max_concurrent: int
@@ -41,7 +43,9 @@ async def run_turn(
     """Run the loop on an engine and return the finished turn. `Engine.run` describes the arguments."""
     fields = cast("dict[str, Any]", {**options})
     limits = {name: fields.pop(name) for name in _LIMITS if name in fields}
-    conversation_options = {name: fields.pop(name) for name in ("decide", "context", "hooks") if name in fields}
+    conversation_options = {
+        name: fields.pop(name) for name in ("decide", "context", "hooks", "deferral") if name in fields
+    }
     prepared = PreparedRequest.of(messages, None, response_type, cast("RequestOptions", fields))
     executor, definitions = bind_tools(prepared.request.tools if tools == () else tools, **limits)
     conversation = ToolConversation(engine, executor or definitions, request=prepared.request, **conversation_options)

@@ -16,6 +16,7 @@ from typing import Any, cast
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.event import Usage
 from ferrule.core.json_text import dumps, loads
+from ferrule.core.media import Media, media_line
 from ferrule.core.message import ChatMessage, Part, Role
 from ferrule.run.ledger.ledger import AuditRecord
 from ferrule.run.reply_record import REPLY_KIND
@@ -201,9 +202,12 @@ def _text(part: Part) -> str:
             return part.name + part.function.arguments
         case ToolResult():
             return _content(part)
+        case Media():
+            return media_line(part)
         case _:
             return part.text
 
 
 def _content(result: ToolResult) -> str:
-    return result.content if isinstance(result.content, str) else dumps(result.content)
+    text = result.content if isinstance(result.content, str) else dumps(result.content)
+    return "\n".join((text, *map(media_line, result.media))) if result.media else text

@@ -21,11 +21,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from enum import StrEnum
+from statistics import median
 from typing import Any
 
 from ferrule.core.call import How, ToolCall, ToolResult
 from ferrule.core.event import FinishReason
-from ferrule.core.json_text import canonical, loads
+from ferrule.core.json_text import canonical, dumps, loads
 from ferrule.core.message import ChatMessage
 from ferrule.core.reply import Reply
 from ferrule.core.request import ChoiceMode, ToolCallRequest
@@ -91,6 +92,9 @@ class ToolUsage:
 def tool_usage_of(request: ToolCallRequest, reply: Reply) -> ToolUsage | None:
     """Compare a reply with its request; None where no tool was offered."""
     offered = _offered_tools(request)
+    if reply.loaded is not None:
+        # The model saw some of them, and searched for the others.
+        offered = tuple(tool for tool in offered if tool.name in reply.loaded)
     if not offered:
         return None
     names = [tool.name for tool in offered]
@@ -243,6 +247,50 @@ class UsageRow:
         identity = {"model": self.model, "tool": self.tool, "fingerprint": self.fingerprint}
         details = {"description": self.description, "first_at": self.first_at, "last_at": self.last_at}
         return {**identity, **details, **self.counts.as_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSummary:
+    """One tool, over all models and definitions. `loaded` are the replies that could have called it."""
+
+    tool: str
+    loaded: int = 0
+    called: int = 0
+    failed: int = 0
+    denied: int = 0
+    seconds_p50: float | None = None
+    """The median time of its newest calls that have ended; None without one."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def definition_tokens(tool: ToolDefinition) -> int:
+    """Estimate how many tokens a tool's definition takes in a prompt, at four characters each."""
+    return -(-len(dumps(tool.as_function())) // 4)
+
+
+def summarize_tools(report: UsageReport, seconds: Iterable[tuple[str, float]]) -> tuple[ToolSummary, ...]:
+    """Return one summary for each tool, the most called first. `seconds` are the times of calls, each with its tool."""
+    counts: dict[str, UsageCounts] = {}
+    for row in report.rows:
+        if row.tool:
+            counts[row.tool] = counts.get(row.tool, UsageCounts()) + row.counts
+    times: dict[str, list[float]] = {}
+    for tool, took in seconds:
+        times.setdefault(tool, []).append(took)
+    summaries = [
+        ToolSummary(
+            tool=tool,
+            loaded=one.offered,
+            called=one.picked,
+            failed=one.failed,
+            denied=one.denied,
+            seconds_p50=median(times[tool]) if tool in times else None,
+        )
+        for tool, one in counts.items()
+    ]
+    return tuple(sorted(summaries, key=lambda one: (-one.called, -one.loaded, one.tool)))
 
 
 @dataclass(frozen=True, slots=True)

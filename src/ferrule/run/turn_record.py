@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from ferrule.core.call import Receipt, ToolCall, ToolResult
-from ferrule.core.event import Finish, FinishReason, Usage
+from ferrule.core.call import TOOL_SEARCH, Receipt, ToolCall, ToolResult
+from ferrule.core.event import Finish, FinishReason, ToolSearch, Usage
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.reply import Reply, events_of
+from ferrule.core.tool_search import error_of, found_names
 from ferrule.run.events import LoopEvent, ToolFinished, ToolStarted
 
 
@@ -29,6 +31,8 @@ class TurnRecord:
     usage: Usage | None = None
     limit: str = ""
     receipts: Mapping[str, Receipt] = field(default_factory=dict[str, Receipt])
+    stop: str = ""
+    """The stop string that ended the last reply, if one did."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -37,6 +41,7 @@ class TurnRecord:
             "usage": usage_as_list(self.usage),
             "limit": self.limit,
             "receipts": {id: receipt.as_dict() for id, receipt in self.receipts.items()},
+            "stop": self.stop,
         }
 
     @staticmethod
@@ -47,14 +52,19 @@ class TurnRecord:
             usage_from_list(data["usage"]),
             data["limit"],
             receipts_from_dict(data["receipts"]),
+            # An earlier release did not save it.
+            data.get("stop", ""),
         )
 
 
 def usage_as_list(usage: Usage | None) -> list[int] | None:
-    return None if usage is None else [usage.prompt_tokens, usage.completion_tokens]
+    if usage is None:
+        return None
+    return [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens]
 
 
 def usage_from_list(data: list[int] | None) -> Usage | None:
+    # An earlier release saved two numbers.
     return None if data is None else Usage(*data)
 
 
@@ -69,12 +79,19 @@ def message_events(messages: Iterable[ChatMessage], receipts: Mapping[str, Recei
         if message.role is Role.TOOL:
             for part in message.parts:
                 if isinstance(part, ToolResult):
+                    call = calls.get(part.tool_call_id)
+                    if call is not None and call.type == TOOL_SEARCH:
+                        yield ToolSearch(call, part, found_names(part.text), error=error_of(part.text))
+                        continue
                     if part.tool_call_id in calls:
                         yield ToolStarted(calls[part.tool_call_id])
                     yield ToolFinished(part)
         elif message.role is Role.ASSISTANT:
             calls = {call.id: call for call in message.tool_calls}
-            yield from events_of(_reply_of(message, receipts))
+            # A search does not end its reply: the last message does.
+            searches = [call for call in message.tool_calls if call.type == TOOL_SEARCH]
+            events = events_of(_reply_of(message, receipts))
+            yield from (one for one in events if not (searches and isinstance(one, Finish)))
 
 
 def turn_events(messages: Iterable[ChatMessage], record: TurnRecord) -> Iterator[LoopEvent]:
@@ -82,7 +99,7 @@ def turn_events(messages: Iterable[ChatMessage], record: TurnRecord) -> Iterator
     events = list(message_events(messages, record.receipts))
     # The usage of the turn is that of its last reply.
     yield from (events[:-1] if events and isinstance(events[-1], Finish) else events)
-    yield Finish(record.finish, record.usage)
+    yield Finish(record.finish, record.usage, record.stop)
 
 
 def _reply_of(message: ChatMessage, receipts: Mapping[str, Receipt]) -> Reply:
@@ -90,7 +107,11 @@ def _reply_of(message: ChatMessage, receipts: Mapping[str, Receipt]) -> Reply:
     parts = [
         replace(part, receipt=receipts.get(part.id)) if isinstance(part, ToolCall) else part for part in message.parts
     ]
-    return Reply(tuple(part for part in parts if not isinstance(part, ToolResult)))
+    return Reply(tuple(part for part in parts if not (isinstance(part, ToolResult | Media) or _is_search(part))))
+
+
+def _is_search(part: object) -> bool:
+    return isinstance(part, ToolCall) and part.type == TOOL_SEARCH
 
 
 def _frozen(value: Any) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ferrule.core.byte_cache import byte_cached, text_bytes
+from ferrule.core.byte_cache import ENTRY_BYTES, byte_cached, text_bytes
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool_cache import ToolCache
 from ferrule.errors import SchemaError
 from ferrule.schema.admission import admit
 
@@ -24,6 +25,13 @@ def admit_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if schema is None else admit_text(dumps(schema))
 
 
+# The parameters take about ten times their text, and others may have dropped them.
+_ADMITTED: ToolCache[ToolDefinition] = ToolCache(
+    lambda parameters, tool: ENTRY_BYTES + 10 * len(dumps(parameters)) + 4 * len(tool.description)
+)
+"""Equal tools of many requests become one object, so that what is known of it, such as its fingerprint, is kept."""
+
+
 def admit_tool(tool: ToolDefinition) -> ToolDefinition:
     """Return the tool with admitted parameters. A tool that was admitted before is returned as it is."""
     if tool.admitted_parameters is tool.parameters:
@@ -35,7 +43,9 @@ def admit_tool(tool: ToolDefinition) -> ToolDefinition:
         admit(tool.parameters)
         raise
     parameters = admit_text(text)
-    return replace(tool, parameters=parameters, admitted_parameters=parameters)
+    admitted = replace(tool, parameters=parameters, admitted_parameters=parameters)
+    binding = (tool.bound_capability, tool.bound_version, tool.side_effects)
+    return _ADMITTED.get(admitted, lambda: admitted, (tool.description, *binding, tool.is_custom, tool.input_grammar))
 
 
 def admit_tools(tools: Sequence[ToolDefinition]) -> tuple[ToolDefinition, ...]:

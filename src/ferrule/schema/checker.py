@@ -322,3 +322,19 @@ def _options() -> _Options:
 
 def _refuse(uri: str) -> jsonschema_rs.JSONType:
     raise ValueError(f"{uri:.80} is outside the schema, and schemas are never fetched")
+
+
+_PATTERN_BYTES = 1 << 20
+"""How large a compiled pattern and its automaton may be."""
+
+
+def pattern_finder(pattern: str) -> Callable[[str], bool]:
+    """Return a function that says whether a regular expression occurs in a text, in time linear in the text.
+
+    Raises `ValueError` for an expression that is none, needs backtracking or is too large.
+    """
+    options = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
+    try:
+        return jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options).is_valid
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise ValueError(f"not a regular expression that can be matched in linear time: {pattern[:60]!r}") from error

@@ -7,12 +7,15 @@ from typing import Any
 from ferrule.server.apis import (
     approvals,
     chat,
+    completions,
     conversations,
     engines,
+    keys,
     mcp,
     me,
     messages,
     models,
+    reload,
     sources,
     stats,
     tools,
@@ -33,7 +36,8 @@ from ferrule.server.websocket import api as websocket
 
 def application(gateway: Gateway) -> Any:
     """Build the ASGI application of an open gateway."""
-    admission = Admission(gateway.config)
+    admission = Admission(gateway.config, gateway.keys)
+    gateway.on_config.append(admission.set_config)
     routes, sockets = instrument_routes(routes_of(gateway)), sockets_of(gateway, admission.limiter)
     return asgi(routes, sockets, InstrumentedApp.wrap(admission, gateway.telemetry, routes, sockets))
 
@@ -41,6 +45,7 @@ def application(gateway: Gateway) -> Any:
 def routes_of(gateway: Gateway) -> list[Route]:
     api_routes = [
         *chat.routes(gateway),
+        *completions.routes(gateway),
         *messages.routes(gateway),
         *models.routes(gateway),
         *engines.routes(gateway),
@@ -55,6 +60,8 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *sources.routes(gateway),
         *mcp.routes(gateway),
         *me.routes(gateway),
+        *keys.routes(gateway),
+        *reload.routes(gateway),
         *console.routes(gateway.config),
     ]
     return [*api_routes, *document.routes(api_routes)]

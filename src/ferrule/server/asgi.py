@@ -7,6 +7,7 @@ a response body in the format of the route's API, with a request ID and without 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing, suppress
@@ -22,7 +23,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ferrule.dialects.openai_error import error_body as openai_error
 from ferrule.engines.deadlines import DeadlineTimer
-from ferrule.errors import FerruleError, InterruptedAnswerError, NotFoundError, TooLargeError, TooSlowError
+from ferrule.errors import (
+    FerruleError,
+    InterruptedAnswerError,
+    NotFoundError,
+    QuotaError,
+    TooLargeError,
+    TooSlowError,
+    UnauthenticatedError,
+)
 from ferrule.server.http import (
     ANY,
     SMALL_BODY_BYTES,
@@ -120,6 +129,11 @@ def clear_tracebacks(error: BaseException) -> None:
 
 
 _REQUEST_ID = "x-request-id"
+_SOON_SECONDS = 60.0
+_UNAUTHORIZED = 401
+_NOT_QUOTABLE = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
+"""What may not stand in an `error_description`."""
+_DENIAL = "websocket.http.response"
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 # Longer numbers are refused before int() parses them, which is slow for thousands of digits.
 _MAX_DIGITS = 18
@@ -273,9 +287,24 @@ class _SocketEndpoint:
                 await socket.accept(self._route.protocol if is_offered else None)
                 await self._route.handler(admitted_request, _Socket(socket, self._middleware))
         except FerruleError as error:
-            if socket.application_state is not WebSocketState.DISCONNECTED:
+            if socket.application_state is WebSocketState.CONNECTING and _DENIAL in scope.get("extensions", {}):
+                await _deny(request, error, send)
+            elif socket.application_state is not WebSocketState.DISCONNECTED:
                 code = _TRY_AGAIN_LATER if getattr(error, "ends_connection", False) else _POLICY_VIOLATION
                 await socket.close(code, error.code)
+
+
+async def _deny(request: Request, error: FerruleError, send: Send) -> None:
+    """Answer a refused handshake as a refused request: a close code would reach the client as a bare status 403."""
+    response = error_response(error, request.id, openai_error(error))
+    headers = {
+        "content-type": response.media_type,
+        "content-length": str(len(response.body)),
+        _REQUEST_ID: request.id,
+        **response.headers,
+    }
+    await send({**_start_message(response.status, headers), "type": f"{_DENIAL}.start"})
+    await send({"type": f"{_DENIAL}.body", "body": response.body})
 
 
 class _Socket:
@@ -314,15 +343,29 @@ class _Socket:
 
 def error_response(error: FerruleError, request_id: str, body: dict[str, Any]) -> Response:
     """Build the response to an error. `x-should-retry` and `retry-after` tell clients whether to retry."""
-    headers = {"x-should-retry": "true" if error.retryable else "false"}
     retry_after = getattr(error, "retry_after", None)
+    # No client waits for the next day by itself.
+    may_retry = error.retryable and (retry_after is None or retry_after <= _SOON_SECONDS)
+    headers = {"x-should-retry": "true" if may_retry else "false"}
     if retry_after is not None:
         headers["retry-after"] = str(max(1, round(retry_after)))
     if getattr(error, "ends_connection", False):
         headers["connection"] = "close"
+    if error.status == _UNAUTHORIZED:
+        headers["www-authenticate"] = _challenge(error)
+    if isinstance(error, QuotaError):
+        headers |= error.headers
     if isinstance(error, InterruptedAnswerError):
         headers["ferrule-conversation"] = error.conversation
     return Response.json(body, error.status, headers)
+
+
+def _challenge(error: FerruleError) -> str:
+    """The value of `www-authenticate` (RFC 6750). A request without any key learns only how to send one."""
+    if error.code == UnauthenticatedError.code:
+        return 'Bearer realm="ferrule"'
+    description = _NOT_QUOTABLE.sub("'", error.message)
+    return f'Bearer realm="ferrule", error="invalid_token", error_description="{description}"'
 
 
 def _too_large(limit: int) -> TooLargeError:

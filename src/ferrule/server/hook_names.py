@@ -22,12 +22,15 @@ def find_hook_errors(names: Iterable[str]) -> Iterator[ConfigProblem]:
             yield ConfigProblem("tools.hooks", f"unknown hook {name!r}", remedy)
 
 
-def load_hooks(names: Iterable[str]) -> tuple[Hook, ...]:
-    """Return the hooks of these names, in their order. A module may also have a list of hooks under a name."""
-    return tuple(hook for name in names for hook in _load(name))
+def load_hooks(names: Iterable[str], *, is_fresh: bool = False) -> tuple[Hook, ...]:
+    """Return the hooks of these names, in their order. A module may also have a list of hooks under a name.
+
+    With `is_fresh` a module that was loaded before is read again.
+    """
+    return tuple(hook for name in names for hook in _load(name, is_fresh))
 
 
-def _load(name: str) -> Iterator[Hook]:
+def _load(name: str, is_fresh: bool) -> Iterator[Hook]:
     if name in READY_HOOKS:
         yield READY_HOOKS[name]
         return
@@ -35,7 +38,7 @@ def _load(name: str) -> Iterator[Hook]:
     if not where:
         raise DefinitionError(f"tools.hooks: unknown hook {name!r}", hint=f"Ready hooks: {', '.join(READY_HOOKS)}.")
     try:
-        module = load_module(where)
+        module = load_module(where, is_fresh=is_fresh)
     except DefinitionError as problem:
         hint = "Write my_module:NAME or my_hooks.py:NAME, relative to the current directory."
         raise DefinitionError(f"tools.hooks: {problem.message}", hint=hint) from problem

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import DefinitionError, FerruleError
+
+if TYPE_CHECKING:
+    from ferrule.server.auth.keys import Key
 
 T = TypeVar("T")
 
@@ -18,6 +21,10 @@ OPEN = "open"
 """The scope of a route that needs no key."""
 ANY = "any"
 """The scope of a route that any key may use."""
+ADMIN = "admin"
+"""The scope of a route that a tenant's admins may use, for their tenant."""
+OPERATOR = "operator"
+"""The scope of a route that concerns the whole gateway."""
 SMALL_BODY_BYTES = 65_536
 """Up to this size, parsing a body takes less time than handing it to a thread."""
 JSON = "application/json"
@@ -37,6 +44,8 @@ class Request:
     body: bytes = b""
     peer: str = ""
     principal: Principal = field(default_factory=Principal)
+    key: Key | None = None
+    """The key; None if the gateway has none, or the route needs none."""
     rights: frozenset[str] = frozenset()
     """The scopes of the key. A route may show or allow more to keys that have more scopes."""
     subprotocols: tuple[str, ...] = field(default=(), repr=False)
@@ -120,7 +129,7 @@ SocketHandler = Callable[[Request, Socket], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An HTTP route. `scope` is what a key needs to use it: "models", "tools", "approve" or "admin".
+    """An HTTP route. `scope` is what a key needs to use it: "models", "tools", "approve", "admin" or "operator".
 
     "any" accepts every key, "open" needs none.
     """

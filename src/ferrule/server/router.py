@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from ferrule.core.event import DEBUG_EVENTS, Diagnostic, Event, Finish
+from ferrule.core.forward import ForwardApi, ForwardedPart, ForwardRequest
 from ferrule.core.history import readable_request
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.engine import Engine, Traits
+from ferrule.engines.engine import Engine, Traits, no_such_api
 from ferrule.errors import (
     EngineAccessError,
     EngineError,
@@ -37,6 +38,9 @@ _SUSPECT_REQUESTS = 3
 _ENGINE_FAULTS = (EngineUnavailableError, EngineAccessError, EngineModelError)
 BROKEN_ANSWERS = frozenset({"engine_error", "broken_off"})
 """The diagnostics of an answer that the engine broke off, with what it said."""
+
+
+AnyRequest = ToolCallRequest | ForwardRequest
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class Health:
     def is_healthy(self) -> bool:
         return self.clock() >= self.retry_at
 
-    def record_failure(self, error: EngineError, request: ToolCallRequest | None = None) -> None:
+    def record_failure(self, error: EngineError, request: AnyRequest | None = None) -> None:
         self.last_error = error.message
         if isinstance(error, EngineRequestError) or not (
             isinstance(error, _ENGINE_FAULTS) or self._are_many_different(request)
@@ -78,9 +82,10 @@ class Health:
         self.failures, self.retry_at, self.last_error = 0, 0.0, ""
         self._suspects.clear()
 
-    def _are_many_different(self, request: ToolCallRequest | None) -> bool:
+    def _are_many_different(self, request: AnyRequest | None) -> bool:
         if len(self._suspects) < _SUSPECT_REQUESTS:
-            self._suspects.add(hash(repr(request.messages if request else None)))
+            content = request.fields if isinstance(request, ForwardRequest) else request and request.messages
+            self._suspects.add(hash(repr(content)))
         return len(self._suspects) >= _SUSPECT_REQUESTS
 
 
@@ -117,7 +122,12 @@ class RoutedEngine(Engine):
 
     @property
     def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]  # those of the engine that is used first
-        return self._preference_order()[0].engine.traits
+        engines = [replica.engine for replica in self._preference_order()]
+        traits = engines[0].traits
+        if traits.tool_search and not all(engine.traits.tool_search for engine in engines):
+            # Another engine may answer, and would offer what is deferred.
+            return replace(traits, tool_search=False)
+        return traits
 
     async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         """Repairs are reported before the end of the reply: until there is output, an error has an HTTP status."""
@@ -161,6 +171,43 @@ class RoutedEngine(Engine):
                 replica.in_flight -= 1
         # A client can act on a rejection. The failure of another engine would make it send the same again.
         raise rejection or last_error or EngineUnavailableError(f"the model {self.model} has no engine")
+
+    @property
+    def forwarded_apis(self) -> frozenset[ForwardApi]:
+        """The APIs that an engine of this model may have besides those for conversations."""
+        forwarders = [one.engine.forwarder for one in self.replicas]
+        return frozenset[ForwardApi]().union(*(one.apis for one in forwarders if one is not None))
+
+    async def forward(self, request: ForwardRequest) -> AsyncGenerator[ForwardedPart, None]:
+        """Forward a request, and to the next engine if one fails before any output."""
+        last_error: EngineError | None = None
+        order = self._preference_order()
+        for replica in order:
+            has_output = False
+            replica.in_flight += 1
+            try:
+                async with aclosing(replica.engine.forward(request)) as parts:
+                    async for part in parts:
+                        has_output = True
+                        if part.finish is not None:
+                            self.on_finish(replica.name, part.finish)
+                        yield part
+                replica.health.record_success()
+                return
+            except UnsupportedError as error:
+                # Another engine of the model may have the API.
+                last_error = last_error or error
+            except EngineError as error:
+                replica.health.record_failure(error, request)
+                is_failover = not has_output and replica is not order[-1]
+                self.on_failure(self.model, replica.name, error, is_failover=is_failover)
+                if has_output:
+                    raise _interruption_error(error) from error
+                is_refusal = isinstance(last_error, EngineRequestError)
+                last_error = last_error if is_refusal else error
+            finally:
+                replica.in_flight -= 1
+        raise last_error or no_such_api(f"the model {self.model} has no engine")
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
         replica = self._preference_order()[0]

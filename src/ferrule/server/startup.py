@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from ferrule.core.byte_cache import PROCESS_BUDGET
 from ferrule.engines.engine import Engine
@@ -24,7 +22,11 @@ from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.retention import RetentionSweep
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.tool_catalog import ToolCatalog
+from ferrule.server.tools.credentials import keep_credentials
+from ferrule.server.tools.server_questions import answer_questions
+from ferrule.server.usage_priors import UsagePriors
 from ferrule.sources.combined_sources import CombinedSources
+from ferrule.sources.search.tool_index import ToolIndex
 from ferrule.sources.source import Source
 
 
@@ -41,23 +43,50 @@ async def open_gateway(
     """
     PROCESS_BUDGET.max_bytes = config.limits.cache_bytes
     hooks = load_hooks(config.tools.hooks)
+    if config.uses_tool_search:
+        # Its package may be missing: better known now than with the first large request.
+        ToolIndex()
     async with AsyncExitStack() as stack:
         telemetry = telemetry or Telemetry()
         router = build_router(config, load)
-        stack.push_async_callback(router.close)
+        opened: list[Gateway] = []
+
+        async def close_engines() -> None:
+            # A reload may have exchanged them.
+            await (opened[0].router if opened else router).close()
+
+        stack.push_async_callback(close_engines)
         refresh_seconds, policy = config.sources.mcp_tool_refresh_seconds, ApprovalPolicy(config.approvals)
         tool_catalog = ToolCatalog(CombinedSources(sources), config.tools, refresh_seconds, policy)
         tool_catalog.on_quarantine, tool_catalog.on_run = telemetry.record_quarantine, telemetry.record_tool_run
-        for engine in router.models.values():
-            engine.on_failure, engine.on_finish = telemetry.record_engine_failure, telemetry.record_engine_finish
-        telemetry.prices = {one.name: (one.input_price, one.output_price) for one in config.engines}
+        telemetry.is_mcp_tool = tool_catalog.is_mcp_tool
+        observe_engines(telemetry, config, router)
+        ledger = await _open_ledger(config, stack)
+        logins = keep_credentials(
+            config, tool_catalog.source.sources, ledger, served=lambda: tool_catalog.source.sources
+        )
         await tool_catalog.open()
         stack.push_async_callback(tool_catalog.close)
-        ledger = await _open_ledger(config, stack)
         if isinstance(ledger, ShardedLedger):
             ledger.on_failure = telemetry.record_ledger_failure
+        priors = UsagePriors(ledger, telemetry, config.search.usage_half_life_days)
+        tool_catalog.prior_of = priors.prior
+        stack.push_async_callback(priors.close)
         gateway = Gateway(config, router, tool_catalog, ledger, telemetry, hooks)
+        opened.append(gateway)
+        # Entered early, so that it is left late: answers that end count what they have used.
+        stack.push_async_callback(gateway.quotas.close)
+        answer_questions(gateway, tool_catalog.source.sources)
+        gateway.logins = logins
+
+        async def close_logins() -> None:
+            # A reload may have begun with them.
+            if gateway.logins is not None:
+                await gateway.logins.close()
+
+        gateway.shutdown_callbacks.append(close_logins)
         # The first callback runs last: when every answer has ended.
+        gateway.shutdown_callbacks.append(await gateway.keys.start())
         gateway.shutdown_callbacks.append(gateway.traces.start())
         gateway.shutdown_callbacks.append(RetentionSweep(ledger, config.retention, telemetry).start())
         # Pushed last, so that it runs first, while engines, tools and ledger are still open.
@@ -68,8 +97,19 @@ async def open_gateway(
         yield gateway
 
 
-def build_router(config: Config, load: Callable[[str], Engine] = load_engine) -> Router:
-    replicas = {one.name: Replica(one.name, load(one.use)) for one in config.engines}
+def observe_engines(telemetry: Telemetry, config: Config, router: Router) -> None:
+    """Let telemetry see what the engines of a router do, and know their prices."""
+    for engine in router.models.values():
+        engine.on_failure, engine.on_finish = telemetry.record_engine_failure, telemetry.record_engine_finish
+    telemetry.prices = {one.name: (one.input_price, one.output_price) for one in config.engines}
+
+
+def build_router(
+    config: Config, load: Callable[[str], Engine] = load_engine, known: Mapping[str, Replica] | None = None
+) -> Router:
+    """Load the engines of a configuration, except those that are `known` by their name."""
+    found = known or {}
+    replicas = {one.name: found.get(one.name) or Replica(one.name, load(one.use)) for one in config.engines}
     models: dict[str, RoutedEngine] = {}
     for model in config.served_models:
         missing = [name for name in model.engines if name not in replicas]
@@ -97,19 +137,3 @@ async def _open_ledger(config: Config, stack: AsyncExitStack) -> Ledger:
     ledger = await open_ledger(address, must_answer=False, connections=config.ledger_connections)
     stack.push_async_callback(ledger.close)
     return ledger
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host. Names other than localhost are not resolved and count as remote."""
-    bare = host.removeprefix("[").removesuffix("]")
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return bare.lower() == "localhost"
-
-
-def host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

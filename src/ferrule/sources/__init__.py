@@ -1,9 +1,9 @@
 """Sources: where tools come from and where they run.
 
 Python functions need no source: pass them to `ToolConversation` as they are. `mcp` gives the tools of MCP servers,
-`Bus` those of workers on NATS, and `Worker` serves your own tools there. Adapters change a source: they filter its
-tools, prefix their names or require approval. To write a source, subclass `Source` and return an `Outcome` from each
-call.
+`openapi` the operations of an OpenAPI document, `Bus` those of workers on NATS, and `Worker` serves your own tools
+there. Adapters change a source: they filter its tools, prefix their names or require approval. To write a source,
+subclass `Source` and return an `Outcome` from each call.
 
 Example:
     from ferrule import ToolConversation, load_engine
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from ferrule.lazy_exports import lazy_exports
 
-# The function has the name of its package. Importing it here, and not lazily, makes `ferrule.sources.mcp` the function
-# for good: Python sets the package as an attribute only when it first imports it, which is now over.
+# The functions have the names of their packages. Importing them here, and not lazily, makes `ferrule.sources.mcp` the
+# function for good: Python sets the package as an attribute only when it first imports it, which is now over.
 from ferrule.sources.mcp import mcp
+from ferrule.sources.openapi import openapi
 
 if TYPE_CHECKING:
     from ferrule.core.context import CallContext, Principal, Progress
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
     from ferrule.sources.functions import Functions
     from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
     from ferrule.sources.mcp.pins import Pins
+    from ferrule.sources.mcp.sampling import Sample, SamplingRequest
     from ferrule.sources.mcp.servers import McpServers
+    from ferrule.sources.openapi.source import ApiKey, OpenApi
+    from ferrule.sources.search.tool_index import ToolIndex, ToolMatch
     from ferrule.sources.source import Source
     from ferrule.sources.status import SourceState, SourceStatus, Trust
 else:
@@ -58,7 +62,10 @@ else:
             "sources.functions": ["Functions"],
             "sources.mcp.elicitation": ["ElicitAnswer", "Elicitation"],
             "sources.mcp.pins": ["Pins"],
+            "sources.mcp.sampling": ["Sample", "SamplingRequest"],
             "sources.mcp.servers": ["McpServers"],
+            "sources.openapi.source": ["ApiKey", "OpenApi"],
+            "sources.search.tool_index": ["ToolIndex", "ToolMatch"],
             "sources.source": ["Source"],
             "sources.status": ["SourceState", "SourceStatus", "Trust"],
         },
@@ -67,6 +74,7 @@ else:
 __all__ = [
     "DEFAULT_TOOLS",
     "Answered",
+    "ApiKey",
     "ApprovalAdapter",
     "Bus",
     "CacheAdapter",
@@ -78,17 +86,23 @@ __all__ = [
     "Functions",
     "McpServers",
     "NotDelivered",
+    "OpenApi",
     "Outcome",
     "Pins",
     "PrefixAdapter",
     "Principal",
     "Progress",
+    "Sample",
+    "SamplingRequest",
     "Source",
     "SourceState",
     "SourceStatus",
     "TimeoutAdapter",
+    "ToolIndex",
+    "ToolMatch",
     "Trust",
     "Unknown",
     "Worker",
     "mcp",
+    "openapi",
 ]

@@ -10,6 +10,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.json_text import canonical
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
+from ferrule.sources.call_timer import CallTimer
 from ferrule.sources.source import Source, run_with_timeout
 from ferrule.sources.status import SourceStatus, ToolLoad
 
@@ -141,9 +142,9 @@ class TimeoutAdapter(SourceAdapter):
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         has_side_effects = await _has_side_effects(self.inner, name)
-        return await run_with_timeout(
-            self._seconds, self.inner.call(name, arguments, context), has_side_effects=has_side_effects
-        )
+        timer = CallTimer(self._seconds, deadline=context.deadline, outer=context.pause, outer_renew=context.renew)
+        work = self.inner.call(name, arguments, replace(context, pause=timer.pause, renew=timer.renew))
+        return await run_with_timeout(self._seconds, work, has_side_effects=has_side_effects, timer=timer)
 
 
 class ApprovalAdapter(SourceAdapter):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ferrule.core.context import CallContext
@@ -21,6 +21,14 @@ from ferrule.sources.status import QuarantinedTool, SourceStatus, ToolLoad, Tool
 _CONFLICT = "is claimed by several sources and is not offered"
 
 
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """A source that a configuration names, before it is made. With an equal key the same source would come out."""
+
+    key: object
+    make: Callable[[], Source]
+
+
 class CombinedSources(Source):
     """Several sources as one. `notices` are those of each source, plus one for each name that two sources claim."""
 
@@ -29,7 +37,9 @@ class CombinedSources(Source):
         self.sources = tuple(sources)
         self._conflicting: tuple[tuple[Source, ToolDefinition], ...] = ()
         self._owners: dict[str, Source] = {}
-        self._stack = AsyncExitStack()
+        self._open: dict[Source, AsyncExitStack] = {}
+        self.in_flight = 0
+        """How many calls run."""
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
         listed_tools = [(source, tool) for source in self.sources for tool in await source.tools()]
@@ -71,7 +81,11 @@ class CombinedSources(Source):
         owner = self._owners.get(name)
         if owner is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        return await owner.call(name, arguments, context)
+        self.in_flight += 1
+        try:
+            return await owner.call(name, arguments, context)
+        finally:
+            self.in_flight -= 1
 
     def owner_of(self, name: str) -> str:
         """The id of the source that lists a tool; empty if none does."""
@@ -102,10 +116,22 @@ class CombinedSources(Source):
 
     async def open(self) -> None:
         for source in self.sources:
-            await self._stack.enter_async_context(source)
+            if source not in self._open:
+                stack = AsyncExitStack()
+                await stack.enter_async_context(source)
+                self._open[source] = stack
 
     async def close(self) -> None:
-        await self._stack.aclose()
+        async with AsyncExitStack() as stack:
+            for one in self._open.values():
+                stack.push_async_callback(one.aclose)
+            self._open = {}
+
+    def hand_over(self, successor: CombinedSources) -> None:
+        """Leave the open sources that another one has too to that one, which then closes them."""
+        for source in successor.sources:
+            if source in self._open:
+                successor._open[source] = self._open.pop(source)
 
 
 def _lists(status: SourceStatus, name: str) -> bool:

@@ -5,7 +5,6 @@ A tool is identified by its source and its name there; a name is never split to 
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from types import TracebackType
@@ -14,17 +13,20 @@ from typing import Any, Self
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
+from ferrule.sources.call_timer import CallTimer
 from ferrule.sources.status import SourceStatus, ToolLoad
 
 
-async def run_with_timeout(seconds: float, work: Awaitable[Outcome], *, has_side_effects: bool) -> Outcome:
-    """Await an outcome, with a time limit.
+async def run_with_timeout(
+    seconds: float, work: Awaitable[Outcome], *, has_side_effects: bool, timer: CallTimer | None = None
+) -> Outcome:
+    """Await an outcome, with a time limit. `timer` is one that the work can pause.
 
     After a timeout the outcome of a tool with side effects is `Unknown`: it may have taken effect. For any other tool
     the timeout is an error that the model can act on.
     """
     try:
-        async with asyncio.timeout(seconds):
+        async with timer or CallTimer(seconds):
             return await work
     except TimeoutError:
         message = f"no answer within {seconds:g} seconds"

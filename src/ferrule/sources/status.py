@@ -18,6 +18,8 @@ class SourceState(StrEnum):
 
     CONNECTING = "connecting"
     READY = "ready"
+    NEEDS_LOGIN = "needs_login"
+    """It can be reached, and a person has to sign in to it first."""
     FAILED = "failed"
     """It could not be reached, or the connection was lost; it is retried."""
     CLOSED = "closed"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.errors import FerruleError, ToolError
-from ferrule.sources.tool_output import to_json_value
+from ferrule.sources.tool_output import to_json_value, with_media
 
 _log = logging.getLogger(__name__)
 _runs_tool: ContextVar[bool] = ContextVar("ferrule_runs_tool", default=False)
@@ -28,7 +28,7 @@ async def run_tool(name: str, work: Awaitable[Any]) -> Outcome:
     marker = _runs_tool.set(True)
     try:
         # Converting the value runs methods of the tool's own classes, which may raise anything too.
-        outcome: Outcome = Answered(to_json_value(await work))
+        outcome: Outcome = with_media(Answered(to_json_value(await work)))
     # A tool's code may raise anything, and one tool must not end the conversation or the process. Extensions in other
     # languages raise classes that are not even an `Exception`, such as PyO3's panics.
     except BaseException as error:

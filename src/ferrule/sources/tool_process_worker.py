@@ -23,9 +23,10 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 from ferrule.core.context import CallContext, Principal, Progress
+from ferrule.core.outcome import Answered
 from ferrule.errors import FerruleError
 from ferrule.sources.functions import ToolFunction
-from ferrule.sources.tool_output import to_json_value
+from ferrule.sources.tool_output import limit_media, to_json_value, with_media
 from ferrule.sources.tool_processes import MAX_ANSWER_BYTES
 
 _MAIN_MODULE = "__main__"
@@ -121,9 +122,12 @@ def _run(function: ToolFunction, request: Mapping[str, Any], send: Callable[[Ans
     )
     try:
         if function.is_async:
-            value = to_json_value(asyncio.run(function.run_async(request["arguments"], context)))
+            value = asyncio.run(function.run_async(request["arguments"], context))
         else:
             value = function.run(request["arguments"], context)
+        answer = limit_media(with_media(Answered(to_json_value(value))))
+        value = answer.content
+        media = [one.as_dict() for one in answer.media]
         size = len(json.dumps(value))
     except FerruleError as error:
         return {"error": error.message, "code": error.code}
@@ -132,7 +136,7 @@ def _run(function: ToolFunction, request: Mapping[str, Any], send: Callable[[Ans
         return {"raised": type(error).__name__, "trace": "".join(traceback.format_exception(error))}
     if size > MAX_ANSWER_BYTES:
         return {"error": f"the tool ran, and its answer of {size} bytes is too large", "code": "result_too_large"}
-    return {"value": value}
+    return {"value": value, "media": media} if media else {"value": value}
 
 
 def _send_progress(send: Callable[[Answer], None], id: str, progress: Progress) -> None:

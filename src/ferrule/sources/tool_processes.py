@@ -28,6 +28,7 @@ from types import FunctionType
 from typing import Any, cast
 
 from ferrule.core.context import CallContext
+from ferrule.core.media import Media
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import DefinitionError, ToolError
 
@@ -345,6 +346,9 @@ def _answer(worker: _Worker, id: str, context: CallContext) -> Mapping[str, Any]
 
 def _outcome(name: str, answer: Mapping[str, Any]) -> Outcome:
     match answer:
+        case {"value": value, "media": media}:
+            parts = cast("list[dict[str, Any]]", media)
+            return Answered(value, media=tuple(map(Media.from_dict, parts)))
         case {"value": value}:
             return Answered(value)
         case {"error": str() as message, "code": str() as code}:

@@ -109,7 +109,8 @@ def write_turn(
 
 def _without_unmarked_reasoning(format: Format, parts: Iterable[ReplyPart]) -> tuple[ReplyPart, ...]:
     has_reasoning = any(isinstance(item, Think) for item in format.reply.items)
-    return tuple(part for part in parts if has_reasoning or not isinstance(part, Reasoning))
+    # Reasoning without a text is another provider's, encrypted.
+    return tuple(part for part in parts if not isinstance(part, Reasoning) or (has_reasoning and part.text))
 
 
 def _map_text(reply: Reply, change: _Change) -> Reply:

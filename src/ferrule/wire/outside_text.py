@@ -30,6 +30,7 @@ from typing import Any, cast
 from ferrule.core.byte_cache import ENTRY_BYTES, byte_cached
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.json_text import dumps, loads
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
@@ -146,6 +147,9 @@ def message_texts(message: ChatMessage) -> Iterator[str]:
             case ToolResult():
                 yield from (part.tool_call_id, part.name)
                 yield from _strings(part.content)
+            case Media():
+                # Engines that read text replace it by a text before they come here.
+                pass
 
 
 # Measured: the tool, which is the key, and its texts take six times the texts.
@@ -226,7 +230,9 @@ def _mark_message(message: ChatMessage, replace_visible: _Replace, replace_all: 
                 parts.append(replace(part, id=replace_all(part.id), function=function))
             case ToolResult(call_id, name, content, is_error):
                 names = replace_all(call_id), replace_all(name)
-                parts.append(ToolResult(*names, _map_strings(content, replace_all), is_error))
+                parts.append(ToolResult(*names, _map_strings(content, replace_all), is_error, media=part.media))
+            case Media():
+                parts.append(part)
     return ChatMessage(message.role, tuple(part for part in parts if part != Text("")))
 
 

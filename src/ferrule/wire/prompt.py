@@ -15,9 +15,11 @@ from sys import getsizeof
 from ferrule.core.byte_cache import ENTRY_BYTES, byte_cached
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.json_text import dumps
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool_cache import ToolCache
 from ferrule.wire.format import Format
 from ferrule.wire.history import own_ids, write_turn
 from ferrule.wire.parser import parse
@@ -113,9 +115,22 @@ def has_native_support(format: Format, template: str) -> bool:
 def declaration(format: Format, tools: tuple[ToolDefinition, ...]) -> str:
     """The text that describes the tools to the model, with an example call. Cached, because tools rarely change."""
     shape = format.declaration
-    objects = (tool.as_function() if shape.as_function else tool.as_function()["function"] for tool in tools)
-    listing = shape.open + shape.sep.join(map(dumps, objects)) + shape.close
+    listing = shape.open + shape.sep.join(_tool_text(tool, shape.as_function) for tool in tools) + shape.close
     return f"These tools can be called:\n{listing}\nTo call one, write exactly in this way:\n{_example_call(format)}"
+
+
+_TOOL_TEXTS: ToolCache[str] = ToolCache(
+    lambda parameters, text: ENTRY_BYTES + getsizeof(text) + 10 * len(dumps(parameters))
+)
+"""The texts of recently described tools: if one tool of a set changes, only that tool is written again."""
+
+
+def _tool_text(tool: ToolDefinition, as_function: bool) -> str:
+    def text() -> str:
+        whole = tool.as_function()
+        return dumps(whole if as_function else whole["function"])
+
+    return _TOOL_TEXTS.get(tool, text, (tool.description, as_function))
 
 
 @lru_cache(maxsize=128)
@@ -136,7 +151,7 @@ def _as_text(
 ) -> tuple[ChatMessage, tuple[str, ...]]:
     if not message.tool_calls and not message.reasoning:
         return message, ()
-    parts = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+    parts = tuple(part for part in message.parts if not isinstance(part, ToolResult | Media))
     text, notes = write_turn(format, parts, tools, calls_before)
     return ChatMessage.assistant(text), notes
 

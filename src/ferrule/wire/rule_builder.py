@@ -6,14 +6,17 @@ the format cannot express raises here, before anything is generated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
+from ferrule.core.byte_cache import ENTRY_BYTES
 from ferrule.core.json_text import dumps
 from ferrule.core.request import ChoiceMode, ToolChoice
-from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool import CUSTOM_INPUT, ToolDefinition
+from ferrule.core.tool_cache import ToolCache
 from ferrule.errors import FormatError
 from ferrule.rules.rule import (
     AdditionalKey,
@@ -33,6 +36,7 @@ from ferrule.rules.rule import (
     maybe,
     one_of,
     prepend_text,
+    schema_with_grammar,
     seq,
 )
 from ferrule.rules.rule import Seq as RuleSeq
@@ -97,9 +101,33 @@ def bind(
     order; names that can only come next then need not be generated.
     """
     all_tools = tuple(tools)
-    binder = _Binder(format, choice.select_tools(all_tools), all_tools, is_parallel=parallel)
+    chosen = choice.select_tools(all_tools)
+    binder = _Binder(format, chosen, all_tools, is_parallel=parallel, any_order=any_order)
     rule = binder.rule(choice.mode, reasoning, response_schema)
-    return _in_any_order(rule) if any_order else rule
+    return _rule_in_any_order(rule) if any_order else rule
+
+
+def _with_grammar(tool: ToolDefinition) -> ToolDefinition:
+    """A custom tool with its grammar in its parameters, where the walks over schemas find it."""
+    if tool.input_grammar is None:
+        return tool
+    return replace(tool, parameters=schema_with_grammar(tool.parameters, CUSTOM_INPUT, tool.input_grammar))
+
+
+@dataclass(frozen=True, slots=True)
+class _CallRule:
+    """What one tool's calls may be. The format is kept, because its `id` is part of the key."""
+
+    node: RuleNode
+    format: Format
+
+
+# Measured: an argument takes up to 3 kB in a format that writes each between tags of its own, and 1 kB in one of JSON.
+# The parameters themselves take about ten times their text.
+_CALL_RULES: ToolCache[_CallRule] = ToolCache(
+    lambda parameters, _: ENTRY_BYTES + 10 * len(dumps(parameters)) + 3_000 * len(parameters.get("properties") or ())
+)
+"""The rules of recently offered tools: if one tool of a set changes, only that tool is bound again."""
 
 
 class _Binder:
@@ -110,10 +138,12 @@ class _Binder:
         all_tools: tuple[ToolDefinition, ...],
         *,
         is_parallel: bool,
+        any_order: bool,
     ) -> None:
         self._format = format
         self._tools = tools
         self._is_parallel = is_parallel
+        self._any_order = any_order
         self._names = _names(format, all_tools)
         self._markers = tuple(sorted({*_markers(format), *self._names}))
 
@@ -184,15 +214,28 @@ class _Binder:
 
     def _calls(self, calls: Calls, *, in_lines: bool = False) -> RuleNode:
         if in_lines and isinstance(calls.call, Envelope):
-            forms = (self._members(calls.call, tool, in_lines=True) for tool in self._tools)
-            one = seq("{", one_of(Exactly(""), *_LINES), one_of(*map(_with_shared_end, forms)))
+            envelope = calls.call
+            forms = self._call_rules(True, lambda tool: self._members(envelope, tool, in_lines=True))
+            one = seq("{", one_of(Exactly(""), *_LINES), one_of(*forms))
         else:
-            one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
+            one = one_of(*self._call_rules(False, lambda tool: self._call(calls.call, tool)))
         most = calls.max_calls if self._is_parallel else 1
         many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
         open_text = calls.open.canonical if calls.open else ""
         close_text = calls.close.canonical if calls.close else ""
         return seq(open_text, many, close_text)
+
+    def _call_rules(self, in_lines: bool, call: Callable[[ToolDefinition], RuleNode]) -> Iterator[RuleNode]:
+        """The rule of each tool's calls. It is the same object in every rule of this format with this tool."""
+        format, any_order = self._format, self._any_order
+
+        def make(tool: ToolDefinition) -> _CallRule:
+            node = _with_shared_end(call(_with_grammar(tool)))
+            return _CallRule(_in_any_order(node) if any_order else node, format)
+
+        for tool in self._tools:
+            rest = (id(format), in_lines, any_order, tool.input_grammar)
+            yield _CALL_RULES.get(tool, partial(make, tool), rest).node
 
     def _call(self, node: Node, tool: ToolDefinition) -> RuleNode:
         match node:
@@ -243,17 +286,20 @@ def _with_shared_end(call: RuleNode) -> RuleNode:
             return call
 
 
-def _in_any_order(rule: Rule) -> Rule:
-    def relax(node: RuleNode) -> RuleNode:
-        match node:
-            case Value():
-                return replace(node, any_order=True)
-            case Shared(inner):
-                return Shared(relax(inner))
-            case _:
-                return map_children(node, relax)
+def _rule_in_any_order(rule: Rule) -> Rule:
+    return replace(rule, start=_in_any_order(rule.start), triggered=rule.triggered and _in_any_order(rule.triggered))
 
-    return replace(rule, start=relax(rule.start), triggered=rule.triggered and relax(rule.triggered))
+
+def _in_any_order(node: RuleNode) -> RuleNode:
+    """The node with `any_order` in its values; the same node if it has it already."""
+    match node:
+        case Value():
+            return node if node.any_order else replace(node, any_order=True)
+        case Shared(inner):
+            relaxed = _in_any_order(inner)
+            return node if relaxed is inner else Shared(relaxed)
+        case _:
+            return map_children(node, _in_any_order)
 
 
 def _markers(format: Format) -> tuple[str, ...]:

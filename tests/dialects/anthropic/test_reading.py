@@ -77,7 +77,7 @@ def test_what_claude_code_sends_is_read() -> None:
         ChatMessage(Role.SYSTEM, (Text("You help."), Text("Be kind."))),
         ChatMessage(Role.USER, (Text("a"), Text("b"))),
         ChatMessage.system("Mind the gap."),
-        ChatMessage(Role.ASSISTANT, (Reasoning("hm"), ToolCall.of("ping", {"a": 1}, id="t"))),
+        ChatMessage(Role.ASSISTANT, (Reasoning("hm", "x"), ToolCall.of("ping", {"a": 1}, id="t"))),
         ChatMessage.tool("t", "pong", "ping"),
         ChatMessage.user("Go on."),
     )
@@ -110,14 +110,14 @@ def test_a_subset_is_encoded_by_offering_only_that(mode: ChoiceMode, encoded: An
 
 
 def test_a_result_may_be_blocks_and_may_be_an_error() -> None:
-    reference = {"type": "tool_reference", "tool_name": "x"}
-    blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, reference]
+    other = {"type": "search_result", "title": "x"}
+    blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, other]
     results = [
         {"type": "tool_result", "tool_use_id": "t", "content": blocks, "is_error": True},
         {"type": "tool_result", "tool_use_id": "u"},
     ]
     first, second = read_request(body(messages=[{"role": "user", "content": results}])).messages
-    assert first.results == (ToolResult("t", "", 'ab{"type": "tool_reference", "tool_name": "x"}', True),)
+    assert first.results == (ToolResult("t", "", 'ab{"type": "search_result", "title": "x"}', True),)
     assert second.results == (ToolResult("u", "", ""),)
 
 
@@ -156,7 +156,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"messages": []}, "messages"),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
     ({"messages": [{"role": "user"}]}, "messages[0].content"),
-    ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content[0].type"),
+    ({"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "messages[0].content[0].type"),
     ({"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}, "messages[0].content[0].type"),
     (
         {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "b", "input": "{}"}]}]},
@@ -166,7 +166,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{}]}]}]},
         "messages[0].content[0].content[0].type",
     ),
-    ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0].type"),
+    ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]}, "tools[0].type"),
     ({"tools": [{"name": "a b", "input_schema": {}}]}, "tools[0].name"),
     ({"tools": [PING], "tool_choice": {"type": "required"}}, "tool_choice.type"),
     ({"tools": [PING], "tool_choice": {"type": "tool", "name": "pong"}}, "tool_choice"),

@@ -56,8 +56,8 @@ def test_a_stream_with_everything_is_read() -> None:
         *end(),
     ]
     call = ToolCall.of("get_weather", PARIS, id="toolu_2")
-    parts = (Reasoning("hm"), Text("Let me look."), call)
-    assert reply(*events) == Reply(parts, (), FinishReason.TOOL_CALLS, Usage(5, 9))
+    parts = (Reasoning("hm", "x"), Text("Let me look."), call)
+    assert reply(*events) == Reply(parts, (), FinishReason.TOOL_CALLS, Usage(5, 9, 2))
 
 
 def test_a_body_is_read_as_a_stream_is() -> None:
@@ -72,7 +72,8 @@ def test_a_body_is_read_as_a_stream_is() -> None:
     body = {"type": "message", "content": content, "stop_reason": "tool_use", "usage": usage}
     read = fold(events_of(body, TOOLS, make_id=numbered_id))
     calls = (ToolCall.of("get_weather", PARIS, id="a"), ToolCall.of("ping", "{}", id="b"))
-    assert read == Reply((Reasoning("hm"), Text("Hi"), *calls), (), FinishReason.TOOL_CALLS, Usage(3, 4))
+    thoughts = (Reasoning("hm", "x"), Reasoning("", encrypted="x"))
+    assert read == Reply((*thoughts, Text("Hi"), *calls), (), FinishReason.TOOL_CALLS, Usage(3, 4))
 
 
 def test_an_input_that_came_whole_with_the_start_is_read() -> None:

@@ -10,8 +10,21 @@ from hypothesis import strategies as st
 
 from dialects.replies import TOOLS, handed_on, is_object, no_id, receipts_of, streams, through_json
 from dialects.requests import requests
-from ferrule import Event, Finish, Reply, ToolCallRequest, fold
+from ferrule import (
+    ChatMessage,
+    Event,
+    Finish,
+    FinishReason,
+    Reasoning,
+    ReasoningDelta,
+    Reply,
+    Text,
+    TextDelta,
+    ToolCallRequest,
+    fold,
+)
 from ferrule.core.json_text import dumps, loads
+from ferrule.core.message import messages_as_json, messages_from_json
 from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.anthropic.event_encoder import EventEncoder
 from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder, events_of
@@ -121,3 +134,35 @@ def test_a_request_comes_back_with_the_same_demand(request: ToolCallRequest) -> 
         # A choice of none has no field for it, and no call is made anyway.
         expected = replace(expected, parallel_tool_calls=True)
     assert read_request(through_json(body)) == expected
+
+
+SIGNED: list[Event] = [
+    ReasoningDelta("Let me "),
+    ReasoningDelta("see."),
+    ReasoningDelta("", "c2ln+/=="),
+    ReasoningDelta("", "only a signature"),
+    ReasoningDelta("", encrypted="ZGF0YQ=="),
+    TextDelta("Hi"),
+    Finish(FinishReason.STOP),
+]
+
+
+def test_signatures_and_encrypted_reasoning_come_back_byte_for_byte() -> None:
+    reply = fold(SIGNED)
+    thoughts = (Reasoning("Let me see.", "c2ln+/=="), Reasoning("", "only a signature"))
+    assert reply.parts == (*thoughts, Reasoning("", encrypted="ZGF0YQ=="), Text("Hi"))
+    assert decode(through_json(encode_events(SIGNED))).parts == reply.parts
+    body = through_json(body_of(reply, **HEAD))
+    assert fold(events_of(body, TOOLS, make_id=no_id)).parts == reply.parts
+    saved = messages_from_json(through_json(messages_as_json([reply.as_message()])))
+    request = ToolCallRequest(messages=(ChatMessage.user("x"), *saved, ChatMessage.user("y")))
+    assert request_body(request, model="m", stream=False)["messages"][1]["content"] == body["content"]
+
+
+def test_the_stop_string_that_ended_an_answer_is_told() -> None:
+    events: list[Event] = [TextDelta("Hi"), Finish(FinishReason.STOP, stop="END")]
+    assert encode_events(events)[-2]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "END"}
+    body = body_of(fold(events), **HEAD)
+    assert (body["stop_reason"], body["stop_sequence"]) == ("stop_sequence", "END")
+    assert fold(events_of(body, TOOLS, make_id=no_id)).stop == "END"
+    assert decode(encode_events(events)).stop == "END"

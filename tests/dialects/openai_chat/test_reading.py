@@ -130,7 +130,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"messages": "hi"}, "messages"),
     ({"messages": [{"role": "robot"}]}, "messages[0].role"),
     ({"messages": [HELLO, {"role": "user", "content": 7}]}, "messages[1].content"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
+    ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, "messages[0].content[0].type"),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
     (
         {"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}]},

@@ -159,7 +159,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"type": "mcp", "server_label": "sea"}]}, "tools[0].server_label"),
     ({"tools": [{"type": "mcp"}]}, "tools[0].server_label"),
     ({"tools": [SKY, SKY]}, "tools[1].server_label"),
-    ({"tools": [{**SKY, "defer_loading": True}]}, "tools[0].defer_loading"),
+    ({"tools": [{**SKY, "defer_loading": "yes"}]}, "tools[0].defer_loading"),
     ({"tools": [{**STORE, "allowed_tools": ["get"]}]}, "tools[0].allowed_tools[0]"),
     ({"tools": [{**STORE, "require_approval": "sometimes"}]}, "tools[0].require_approval"),
     ({"tools": [{**STORE, "require_approval": {"always": ["write"]}}]}, "tools[0].require_approval.always"),

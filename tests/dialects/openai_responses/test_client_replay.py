@@ -12,15 +12,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dialects.openai_responses.codex_requests import REQUESTS
 from dialects.openai_responses.hosted_rounds import GET, HEAD, HOSTED, PING, WEATHER, Script, encoder, scripts
 from dialects.replies import through_json
-from ferrule import ArgumentsDelta, CallEnd, CallStart, Finish, FinishReason, TextDelta, ToolCall, ToolResult, Usage
+from ferrule import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Finish,
+    FinishReason,
+    Reply,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from ferrule.core.event import ReasoningDelta
+from ferrule.core.json_text import dumps
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.output_items import failure_of
 from ferrule.dialects.openai_responses.request_decoder import read_responses_request
 from ferrule.dialects.openai_responses.response_body import head_of
 from ferrule.dialects.openai_responses.stored_response import error_event, input_items, input_items_body, response_body
+from ferrule.engines.fake import events_of
 from ferrule.errors import TooManyError
 from lab.workers import Worker, clients
 
@@ -220,6 +234,23 @@ def test_the_names_of_events_may_be_lost_on_the_way(worker: Worker) -> None:
 def test_only_strict_types_miss_the_numbers(worker: Worker) -> None:
     events = [without_numbers(event) for event in answer_with_everything()]
     assert "sequence_number" in worker.ask({"op": "response_events", "given": events})["error"]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_codexs_tools_and_items_are_in_the_clients_types(worker: Worker, name: str) -> None:
+    body = REQUESTS[name]
+    ask = read_responses_request(body)
+    telling = HostedEncoder(
+        head_of(id="r", model="m", created=7, request=ask.request, responses_request=ask), {}, ask.client_tools
+    )
+    written = {"x": "1", "y": "2", "input": "a", "query": "x"}
+    calls = [ToolCall.of(tool.name, dumps(written), id=f"c{at}") for at, tool in enumerate(ask.request.tools)]
+    events = [one for event in events_of(Reply.of("Hi", *calls)) for one in telling.feed(event)] + telling.finish()
+    answer = assert_summed(worker, through_json(events))
+    assert len(answer["items"]) == len(calls) + 1
+    listed = input_items_body(input_items(body, "resp_1"), {"order": "asc"})
+    kinds = ask_worker(worker, "response_items", through_json(listed))["items"]
+    assert [kind for kind, _ in kinds] == [item["type"] for item in body["input"]]
 
 
 @pytest.mark.parametrize("approve", [True, False])

@@ -22,7 +22,7 @@ from ferrule import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Finish, Fini
 from ferrule.core.call import How, Receipt, ToolResult
 from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
-from ferrule.dialects.openai_responses.snapshot import Snapshot
+from ferrule.dialects.openai_responses.snapshot import Snapshot, merge_extensions
 from ferrule.errors import EngineError, EngineUnavailableError, FerruleError, TooManyError
 
 RECEIPT = Receipt(how=How.GRAMMAR, engine="llama", path="completion")
@@ -267,8 +267,16 @@ def test_what_a_round_came_to_rides_on_the_next_event_so_that_a_crash_does_not_l
     encoder_under_test.feed(Diagnostic("odd", "something"))
     fed(encoder_under_test, CALL, usage=Usage(3, 4))
     events = encoder_under_test.start_tool(CALL)[0]["ferrule"]
-    assert events["usage"] == {"prompt_tokens": 3, "completion_tokens": 4}
+    assert events["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "cached_tokens": 0}
     assert [note["code"] for note in events["diagnostics"]] == ["odd"]
+
+
+def test_the_usage_of_events_that_an_earlier_version_wrote_is_added() -> None:
+    before = {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+    after = {"usage": {"prompt_tokens": 10, "completion_tokens": 1, "cached_tokens": 8}}
+    assert merge_extensions(before, after) == {
+        "usage": {"prompt_tokens": 13, "completion_tokens": 5, "cached_tokens": 8}
+    }
 
 
 def test_two_silent_rounds_are_both_counted() -> None:

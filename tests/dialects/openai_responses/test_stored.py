@@ -103,3 +103,14 @@ def test_a_page_that_cannot_be_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(DefinitionError) as caught:
         input_items_body(ITEMS, query)
     assert caught.value.hint
+
+
+def test_images_of_the_input_are_listed_as_they_were_sent() -> None:
+    image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Look:"}, image]},
+        {"type": "function_call_output", "call_id": "c", "output": [image]},
+    ]
+    asked, output = input_items({"input": items}, "r")
+    assert asked["content"] == [{"type": "input_text", "text": "Look:"}, image]
+    assert output["output"] == [image]

@@ -58,21 +58,34 @@ function CallSection({ approval, editor }: Props) {
 
 /** A question of an MCP server (elicitation), with everything that came with it. */
 function QuestionSection({ approval, editor }: Props) {
-  const { message, url, answer } = parseQuestion(approval);
+  const { message, url, host, model, schema, answer } = parseQuestion(approval);
   return (
     <section class="stack" aria-labelledby="what">
       <h3 id="what">Question</h3>
       <blockquote class="quote">
         <ExactText text={message} />
         {url && (
-          <p class="small">
-            URL: <ExactText text={url} />
+          <>
+            <p>
+              Host: <ExactText text={host} />
+            </p>
+            <p class="small">
+              URL: <ExactText text={url} />
+            </p>
+          </>
+        )}
+        {model && (
+          <p>
+            Model: <ExactText text={model} />
           </p>
         )}
       </blockquote>
       {editor}
-      {!editor && approval.state !== "pending" && <ExactJson text={answer} label="Answer" />}
-      <details class="small">
+      {url && approval.state === "pending" && (
+        <p class="small">An approval lets the server continue. Open the address yourself, if you trust its host.</p>
+      )}
+      {!editor && schema !== null && approval.state !== "pending" && <ExactJson text={answer} label="Answer" />}
+      <details class="small" open={model !== ""}>
         <summary>Full request</summary>
         <ExactJson text={approval.arguments} label="Question" />
       </details>

@@ -5,7 +5,7 @@ import type { Approval } from "../../api/types";
 import { useFocus } from "../../parts/useFocus";
 import { Problem } from "../../parts/Problem";
 import { session } from "../../state/session";
-import { isQuestion } from "./queue";
+import { hasForm, isQuestion } from "./queue";
 import { refusal, sendingId } from "./decisions";
 
 export type DecisionMode = "plain" | "deny" | "edit";
@@ -28,7 +28,7 @@ export function DecisionBar({ approval, mode, setMode, onApprove, onDeny }: Prop
       {mode === "deny" && <DenyForm isSending={isSending} onDeny={onDeny} onCancel={() => setMode("plain")} />}
       {mode === "plain" && (
         <div class="row">
-          {isQuestion(approval) ? (
+          {hasForm(approval) ? (
             <button type="button" class="primary" disabled={isSending} onClick={() => setMode("edit")}>
               Answer… <kbd>e</kbd>
             </button>
@@ -54,7 +54,7 @@ export function DecisionBar({ approval, mode, setMode, onApprove, onDeny }: Prop
 
 /** A call whose tool has changed or is gone would not run. With four eyes, nobody approves what they asked for. */
 export function canApprove(approval: Approval): boolean {
-  return !isQuestion(approval) && approval.definition?.is_same === true && !isOwnCall(approval);
+  return isQuestion(approval) ? !hasForm(approval) : approval.definition?.is_same === true && !isOwnCall(approval);
 }
 
 export function isOwnCall(approval: Approval): boolean {
@@ -64,7 +64,7 @@ export function isOwnCall(approval: Approval): boolean {
 
 /** Arguments can be edited only if the current definition can validate them. */
 export function canEdit(approval: Approval): boolean {
-  return isQuestion(approval) || canApprove(approval);
+  return isQuestion(approval) ? hasForm(approval) : canApprove(approval);
 }
 
 interface DenyFormProps {

@@ -59,16 +59,25 @@ export function isSeenLongEnough(shownAt: number, now: number): boolean {
   return now - shownAt >= MIN_VIEW_MS;
 }
 
-const QUESTION = { conversation: "asked-", call: "question" } as const;
+const QUESTION = { conversation: "asked-", calls: ["question", "sampling"] } as const;
 
-/** Whether it is a question of an MCP server during a call, which has a form for the answer. */
+/** Whether an MCP server asks it during a call: to fill in a form, to open an address, or for a model's answer. */
 export function isQuestion(approval: Approval): boolean {
-  return approval.conversation.startsWith(QUESTION.conversation) && approval.call_id === QUESTION.call;
+  return approval.conversation.startsWith(QUESTION.conversation) && QUESTION.calls.some((id) => id === approval.call_id);
+}
+
+/** Whether it is a question with a form for the answer. */
+export function hasForm(approval: Approval): boolean {
+  return isQuestion(approval) && parseQuestion(approval).schema !== null;
 }
 
 export interface Question {
   readonly message: string;
   readonly url: string;
+  /** The host of the address, as a browser reads it. */
+  readonly host: string;
+  /** The model that the server asks; empty if it asks a person. */
+  readonly model: string;
   /** The schema of the answer; null if the server sent none. */
   readonly schema: Schema | null;
   /** JSON text. */
@@ -86,6 +95,8 @@ export function parseQuestion(approval: Approval): Question {
   return {
     message: text("message"),
     url: text("url"),
+    host: text("host"),
+    model: text("model"),
     schema: schema?.kind === "object" ? (JSON.parse(stringify(schema, 0)) as Schema) : null,
     answer: answer ? stringify(answer, 0) : "{}",
   };

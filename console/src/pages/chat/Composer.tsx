@@ -2,13 +2,15 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { useFocus } from "../../parts/useFocus";
+import { hasFocusMoved } from "../../router";
 import { isActive, model, sendMessage, stop } from "./chat";
 
 const MAX_HEIGHT = 220;
 
 export function Composer() {
   const [text, setText] = useState("");
-  const input = useFocus<HTMLTextAreaElement>();
+  // The page is loaded when it is first opened: a user who moves on by keyboard meanwhile keeps the focus.
+  const input = useFocus<HTMLTextAreaElement>(!hasFocusMoved());
   const isBusy = isActive();
   const canSend = !isBusy && text.trim() !== "" && model.value !== "";
   useEffect(() => {

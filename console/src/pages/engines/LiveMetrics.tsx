@@ -27,7 +27,7 @@ export function LiveMetrics() {
       </header>
       {error && isForbidden(error) ? (
         <p class="dim">
-          Metrics require a key with the <code>admin</code> right, or the setting <code>metrics_open</code>.
+          Metrics require a key with the <code>operator</code> right, or the setting <code>metrics_open</code>.
         </p>
       ) : (
         error && <Problem problem={error} />

@@ -7,6 +7,7 @@ type StatusLabel = { readonly label: string; readonly tone: Tone; readonly descr
 const STATES: Readonly<Record<string, StatusLabel>> = {
   ready: { label: "ready", tone: "good", description: "Its tools are available." },
   connecting: { label: "connecting", tone: "info", description: "The connection is being established." },
+  needs_login: { label: "needs login", tone: "warn", description: "It can be reached, and somebody has to sign in to it first." },
   failed: { label: "failed", tone: "bad", description: "It could not be reached, or the connection was lost. It is retried." },
   closed: { label: "closed", tone: "plain", description: "The source was closed." },
 };

@@ -103,12 +103,18 @@ function RequestRow({ request, number, trace, conversationLimit, aria, isOpen, o
           <span title="prompt tokens → completion tokens">
             {request.prompt_tokens}→{request.completion_tokens} tok
           </span>
+          {request.cached_tokens > 0 && (
+            <span title="prompt tokens that the engine read; the others were in its cache">
+              read {request.prompt_tokens - request.cached_tokens}
+            </span>
+          )}
           {request.cost !== null && <span>cost {formatCost(request.cost)}</span>}
         </span>
         <span class="request-seconds tabular">{request.seconds !== null && formatDuration(request.seconds)}</span>
       </div>
       <div class="request-body">
         <Failure request={request} />
+        <PromptChange request={request} />
         <RequestFacts {...{ request, trace, conversationLimit }} />
         {request.messages.length > 0 && (
           <details open={isOpen} onToggle={(event) => onToggle(event.currentTarget.open)}>
@@ -142,6 +148,17 @@ function Failure({ request }: { readonly request: TraceRequest }) {
         <VisibleText text={error.code} mode="exact" />
       </code>
       {error.status > 0 && <span class="tabular"> HTTP {error.status}</span>}
+    </p>
+  );
+}
+
+/** What makes the engine read a prompt again, and who changed it. */
+function PromptChange({ request }: { readonly request: TraceRequest }) {
+  const prefix = request.prompt_prefix;
+  if (!prefix?.changed_by) return null;
+  return (
+    <p class="small">
+      Prompt changed by the {prefix.changed_by}: <VisibleText text={prefix.changed} />
     </p>
   );
 }

@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, ReasoningDelta, TextDelta, Usage
-from ferrule.dialects.anthropic.response_body import STOP_REASONS, usage_body
+from ferrule.core.event import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    ReasoningDelta,
+    TextDelta,
+    ToolSearch,
+    Usage,
+)
+from ferrule.core.json_text import dumps
+from ferrule.dialects.anthropic.response_body import stop_fields, usage_body
+from ferrule.dialects.anthropic.search_blocks import result_block, use_block
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.sequence import EventSequence
 
@@ -54,8 +66,8 @@ class EventEncoder:
         match event:
             case TextDelta(text):
                 return self._add_delta(_TEXT, {"type": "text_delta", "text": text}) if text else []
-            case ReasoningDelta(text):
-                return self._add_delta(_THINKING, {"type": "thinking_delta", "thinking": text}) if text else []
+            case ReasoningDelta():
+                return self._reasoning(event)
             case CallStart(_, id, name):
                 self._ids.append(id)
                 return self._start_block({"type": "tool_use", "id": id, "name": name, "input": {}})
@@ -64,6 +76,8 @@ class EventEncoder:
             case CallEnd(index, complete, receipt):
                 extension = Extension({self._ids[index]: receipt}) if complete and receipt else Extension()
                 return self._stop_block(extension)
+            case ToolSearch():
+                return self._search(event) if event.declared else []
             case Finish():
                 return [*self._stop_block(), *self._finish(event)]
             case _:
@@ -72,6 +86,26 @@ class EventEncoder:
     def _add_delta(self, block: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:
         start = [] if self._open == block["type"] else self._start_block(block)
         return [*start, self._delta(delta)]
+
+    def _reasoning(self, delta: ReasoningDelta) -> list[dict[str, Any]]:
+        encoded: list[dict[str, Any]] = []
+        if delta.text:
+            encoded = self._add_delta(_THINKING, {"type": "thinking_delta", "thinking": delta.text})
+        if delta.signature:
+            # A signature ends its block: what follows is another one.
+            encoded += self._add_delta(_THINKING, {"type": "signature_delta", "signature": delta.signature})
+            encoded += self._stop_block()
+        if delta.encrypted:
+            encoded += self._start_block({"type": "redacted_thinking", "data": delta.encrypted})
+            encoded += self._stop_block()
+        return encoded
+
+    def _search(self, search: ToolSearch) -> list[dict[str, Any]]:
+        use = use_block(search)
+        encoded = self._start_block({**use, "input": {}})
+        encoded.append(self._delta({"type": "input_json_delta", "partial_json": dumps(use["input"])}))
+        encoded += self._stop_block()
+        return [*encoded, *self._start_block(result_block(search)), *self._stop_block()]
 
     def _start_block(self, block: dict[str, Any]) -> list[dict[str, Any]]:
         stop = self._stop_block()
@@ -89,7 +123,7 @@ class EventEncoder:
         return [{"type": "content_block_stop", "index": self._index, **(extension.as_field() if extension else {})}]
 
     def _finish(self, finish: Finish) -> list[dict[str, Any]]:
-        delta = {"stop_reason": STOP_REASONS[finish.reason], "stop_sequence": None}
+        delta = stop_fields(finish.reason, finish.stop)
         usage = usage_body(finish.usage or Usage())
         extension = self._sequence.extension.as_field()
         return [{"type": "message_delta", "delta": delta, "usage": usage, **extension}, {"type": "message_stop"}]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ferrule.core.event import Diagnostic, Event, FinishReason, ReasoningDelta, TextDelta, Usage
 from ferrule.core.ids import IdMaker
 from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool_search import DeclaredSearch
+from ferrule.dialects.anthropic.published_tools import TOOL_SEARCH
+from ferrule.dialects.anthropic.search_blocks import search_of
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.finish_reason import finish_of
 from ferrule.dialects.incoming_calls import IncomingCalls
@@ -24,15 +28,29 @@ _REASONS = {
 _PROMPT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
+@dataclass(slots=True)
+class _OpenSearch:
+    id: str
+    input: str
+    """The arguments of a block that is not streamed."""
+    pieces: list[str] = field(default_factory=list[str])
+
+
 class ReplyDecoder:
     """Call `feed` with the data of each named event, and `close` after the last."""
 
-    def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> None:
+    def __init__(
+        self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker, search: DeclaredSearch | None = None
+    ) -> None:
+        """`search` is the tool search that the request declares, if the engine carries it out."""
+        self._search = search
+        self._searches: dict[int, _OpenSearch] = {}
         self._out: list[Event] = []
         self._calls = IncomingCalls(tools, make_id, self._out.append)
         self._slots: dict[int, int] = {}
         self._inputs: dict[int, Any] = {}
         self._reason = ""
+        self._stop_sequence = ""
         self._counts: dict[str, int] = {}
         self._has_failed = False
 
@@ -49,7 +67,7 @@ class ReplyDecoder:
             case "content_block_stop":
                 self._stop(index)
             case "message_delta":
-                self._reason = text(mapping(event.get("delta")).get("stop_reason")) or self._reason
+                self._read_end(mapping(event.get("delta")))
                 self._count(event.get("usage"))
             case "message":
                 self._read_message(event)
@@ -72,7 +90,8 @@ class ReplyDecoder:
             note = f"the engine ended with the unknown reason {self._reason[:60]!r}"
             self._out.append(Diagnostic("unknown_finish", note))
         if not is_broken:
-            self._out.append(finish_of(reason or FinishReason.STOP, self._calls.complete_count, self._usage()))
+            finish = finish_of(reason or FinishReason.STOP, self._calls.complete_count, self._usage())
+            self._out.append(replace(finish, stop=self._stop_sequence))
         elif not self._has_failed:
             self._out.append(Diagnostic("broken_off", "the stream ended without a stop reason"))
         return self._take_events()
@@ -90,7 +109,7 @@ class ReplyDecoder:
         if not self._counts:
             return None
         prompt = sum(self._counts.get(name, 0) for name in _PROMPT_COUNTS)
-        return Usage(prompt, self._counts.get("output_tokens", 0))
+        return Usage(prompt, self._counts.get("output_tokens", 0), self._counts.get("cache_read_input_tokens", 0))
 
     def _read_message(self, message: dict[str, Any]) -> None:
         for index, block in enumerate(entries(message.get("content"))):
@@ -98,23 +117,32 @@ class ReplyDecoder:
             if index in self._slots:
                 self._calls.arguments(self._slots[index], json_text(self._inputs.pop(index)))
             self._stop(index)
-        self._reason = text(message.get("stop_reason"))
+        self._read_end(message)
         self._count(message.get("usage"))
+
+    def _read_end(self, end: dict[str, Any]) -> None:
+        self._reason = text(end.get("stop_reason")) or self._reason
+        if self._reason == "stop_sequence":
+            self._stop_sequence = text(end.get("stop_sequence"))
 
     def _start(self, index: int, block: dict[str, Any]) -> None:
         match block.get("type"):
             case "text":
                 self._add_delta(TextDelta(text(block.get("text"))))
             case "thinking":
-                self._add_delta(ReasoningDelta(text(block.get("thinking"))))
+                self._add_delta(ReasoningDelta(text(block.get("thinking")), text(block.get("signature"))))
             case "tool_use":
                 slot = self._slots[index] = self._calls.open()
                 self._inputs[index] = block.get("input")
                 self._calls.identify(slot, text(block.get("id")))
                 self._calls.name(slot, text(block.get("name")))
                 self._calls.finish_name()
+            case "server_tool_use" if self._search is not None and block.get("name") in TOOL_SEARCH:
+                self._searches[index] = _OpenSearch(text(block.get("id")), json_text(block.get("input") or {}))
+            case "tool_search_tool_result" if self._search is not None:
+                self._end_search(self._search, block)
             case "redacted_thinking":
-                pass
+                self._add_delta(ReasoningDelta("", encrypted=text(block.get("data"))))
             case kind:
                 note = f"a block of the unknown type {text(kind)[:60]!r} was left out"
                 self._out.append(Diagnostic("unknown_block", note))
@@ -125,11 +153,15 @@ class ReplyDecoder:
                 self._add_delta(TextDelta(text(delta.get("text"))))
             case "thinking_delta":
                 self._add_delta(ReasoningDelta(text(delta.get("thinking"))))
+            case "signature_delta":
+                self._add_delta(ReasoningDelta("", text(delta.get("signature"))))
+            case "input_json_delta" if index in self._searches:
+                self._searches[index].pieces.append(text(delta.get("partial_json")))
             case "input_json_delta" if index in self._slots:
                 self._inputs.pop(index, None)
                 self._calls.arguments(self._slots[index], text(delta.get("partial_json")))
             case _:
-                # A signature or a citation: neither is part of the reply.
+                # A citation is not part of the reply.
                 pass
 
     def _stop(self, index: int) -> None:
@@ -144,8 +176,16 @@ class ReplyDecoder:
         if self._calls.is_whole(slot):
             self._calls.end(slot)
 
+    def _end_search(self, declared: DeclaredSearch, block: dict[str, Any]) -> None:
+        id = text(block.get("tool_use_id"))
+        call = next((one for one in self._searches.values() if one.id == id), None)
+        if call is None:
+            return
+        arguments = "".join(call.pieces) or call.input
+        self._out.append(search_of(declared, id, arguments, mapping(block.get("content"))))
+
     def _add_delta(self, delta: TextDelta | ReasoningDelta) -> None:
-        if delta.text:
+        if delta.text or (isinstance(delta, ReasoningDelta) and (delta.signature or delta.encrypted)):
             self._out.append(delta)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
-from ferrule.dialects.tool_definitions import define_tool
 
 _TYPES = {ChoiceMode.AUTO: "auto", ChoiceMode.NONE: "none", ChoiceMode.REQUIRED: "any"}
 _MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "any": ChoiceMode.REQUIRED, "tool": ChoiceMode.REQUIRED}
@@ -47,12 +46,3 @@ def read_choice(field: Field) -> tuple[ToolChoice, bool]:
 def tool_body(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
     description = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **description, "input_schema": tool.parameters, **({"strict": True} if strict else {})}
-
-
-def read_tool(field: Field) -> ToolDefinition:
-    if field["type"].or_else(Field.string, "custom") != "custom":
-        raise field["type"].refusal(
-            f"{field['type'].value!r} is not a supported tool type",
-            "Describe it with name and input_schema; tools that Anthropic runs itself are not supported.",
-        )
-    return define_tool(field["name"], field["description"], field["input_schema"])

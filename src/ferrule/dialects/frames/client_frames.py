@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ferrule.core.media import Media
+
 
 @dataclass(frozen=True, slots=True)
 class AskFrame:
@@ -31,6 +33,8 @@ class CallerResultFrame:
     content: Any = None
     is_error: bool = False
     ref: str = ""
+    media: tuple[Media, ...] | None = None
+    """Its images, recordings and files."""
 
 
 @dataclass(frozen=True, slots=True)

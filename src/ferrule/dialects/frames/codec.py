@@ -24,6 +24,7 @@ from typing import Any, TypeVar, cast
 from ferrule.core.call import Receipt
 from ferrule.core.event import Usage
 from ferrule.core.json_text import dumps, loads
+from ferrule.core.media import MEDIA_FIELDS, Media
 from ferrule.dialects.extension import receipt_from
 from ferrule.dialects.field import Field
 from ferrule.dialects.frames.client_frames import CLIENT_FRAMES, AskFrame, ClientFrame
@@ -141,7 +142,8 @@ def ref_of(text: str) -> str:
 
 
 def _usage(field: Field) -> Usage:
-    return Usage(field["prompt_tokens"].integer(), field["completion_tokens"].integer())
+    cached = field["cached_tokens"].or_else(Field.integer, 0)
+    return Usage(field["prompt_tokens"].integer(), field["completion_tokens"].integer(), cached)
 
 
 def _receipt(field: Field) -> Receipt | None:
@@ -160,6 +162,20 @@ def _any_value(field: Field) -> Any:
     return field.value
 
 
+def _media(field: Field) -> tuple[Media, ...]:
+    return tuple(_one_media(one) for one in field.items())
+
+
+def _one_media(field: Field) -> Media:
+    fields = {name: field[name].string() for name in ("media", *MEDIA_FIELDS) if field[name].is_given}
+    field["media"].string()
+    return field.build(lambda: Media.from_dict(fields))
+
+
+def _list(values: tuple[Any, ...]) -> list[Any]:
+    return [value.as_dict() if isinstance(value, Media) else value for value in values]
+
+
 # How a field is decoded, by its type annotation. Null values never get here.
 _READERS: Mapping[str, Callable[[Field], Any]] = {
     "str": Field.string,
@@ -169,17 +185,19 @@ _READERS: Mapping[str, Callable[[Field], Any]] = {
     "bool": Field.boolean,
     "Any": _any_value,
     "tuple[str, ...]": _strings,
+    "tuple[str, ...] | None": _strings,
     "dict[str, Any]": Field.object,
     "dict[str, Any] | None": Field.object,
     "Receipt | None": _receipt,
     "Usage | None": _usage,
     "ToolInfo": _tool_info,
+    "tuple[Media, ...] | None": _media,
 }
 _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     Receipt: Receipt.as_dict,
     Usage: asdict,
     ToolInfo: asdict,
-    tuple: list,
+    tuple: _list,
 }
 _KINDS: tuple[type, ...] = (*SERVER_FRAMES.values(), *CLIENT_FRAMES.values(), ToolInfo)
 _FIELDS: Mapping[type, tuple[DataclassField[Any], ...]] = {kind: fields(kind) for kind in _KINDS}

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from ferrule.core.call import Receipt
 from ferrule.core.event import Usage
+from ferrule.core.media import Media
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class StartedFrame:
     conversation: str = ""
     """The id of the conversation in the ledger, if the gateway runs the calls."""
     ref: str = ""
+    ignored: tuple[str, ...] | None = None
+    """The paths of what the body asked for and nobody carries out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ class ToolResultFrame:
     name: str
     content: Any = None
     is_error: bool = False
+    media: tuple[Media, ...] | None = None
+    """Its images, recordings and files."""
 
 
 @dataclass(frozen=True, slots=True)

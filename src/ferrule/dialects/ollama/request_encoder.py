@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ferrule.core.call import ToolCall
+from ferrule.core.media import Media, MediaKind
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.dialects.allowed_tools import narrow_tools
@@ -66,14 +67,27 @@ def _with_system(messages: tuple[ChatMessage, ...], text: str) -> tuple[ChatMess
 def _bodies(message: ChatMessage, reasoning: bool) -> Iterable[dict[str, Any]]:
     for result in message.results:
         tool_name = {"tool_name": result.name} if result.name else {}
-        yield {"role": "tool", "content": result_text(result), **tool_name, "tool_call_id": result.tool_call_id}
+        yield {
+            **{"role": "tool", "content": result_text(result), **tool_name, "tool_call_id": result.tool_call_id},
+            **_images(result.media),
+        }
     if message.role is Role.TOOL:
         return
-    body: dict[str, Any] = {"role": message.role.value, "content": message.content}
+    body: dict[str, Any] = {"role": message.role.value, "content": message.content, **_images(message.media)}
     if reasoning and message.reasoning:
         body["thinking"] = message.reasoning
     calls = [_call(call) for call in message.tool_calls if call.complete]
     yield {**body, "tool_calls": calls} if calls else body
+
+
+def takes_media(media: Media) -> bool:
+    """Whether the API has a field for it: images as base64, and nothing else."""
+    return media.kind is MediaKind.IMAGE and bool(media.data)
+
+
+def _images(media: Iterable[Media]) -> dict[str, list[str]]:
+    images = [one.data for one in media]
+    return {"images": images} if images else {}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

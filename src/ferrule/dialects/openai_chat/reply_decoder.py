@@ -59,7 +59,8 @@ class ReplyDecoder:
             self._out.append(Diagnostic("engine_error", message_of(chunk["error"])))
         usage = mapping(chunk.get("usage"))
         if usage:
-            self._usage = Usage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))
+            cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+            self._usage = Usage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), cached)
         for choice in entries(chunk.get("choices")):
             # Only one choice is requested; another would be mixed into it.
             if count(choice.get("index")):

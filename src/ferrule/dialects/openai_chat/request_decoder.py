@@ -1,17 +1,21 @@
 """Decode a client's body into a request. Unsupported features of the API are refused with their path, never dropped.
 
-Unknown fields are ignored, as by every server of this API.
+A field that nobody reads is reported, or refused if it must not be left out: see `ignored_fields`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.json_text import canonical
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.core.request import ToolCallRequest
+from ferrule.dialects.engine_options import read_chat_options
 from ferrule.dialects.field import Field
+from ferrule.dialects.ignored_fields import CHAT, ignored_fields, tracked
+from ferrule.dialects.openai_chat.media import KINDS, read_media
 from ferrule.dialects.openai_chat.parameters import read_parameters
 from ferrule.dialects.openai_chat.tool_choice import read_choice, read_function, read_function_call, read_tool
 from ferrule.dialects.tool_definitions import read_policy, read_tools
@@ -28,7 +32,7 @@ _ROLES = {
 
 def read_request(body: dict[str, Any]) -> ToolCallRequest:
     """Read a request. Raises `DefinitionError` for an invalid body, with the path and what to send instead."""
-    root = Field(body)
+    root = tracked(body)
     if root["n"].or_else(Field.integer, 1) != 1:
         raise root["n"].refusal("only 1 is supported", "Leave n out, and send the request again for another answer.")
     messages = _read_messages(root["messages"])
@@ -42,16 +46,18 @@ def read_request(body: dict[str, Any]) -> ToolCallRequest:
     root["tool_choice"].build(lambda: choice.select_tools(tools))
     # The older fields support only one call.
     parallel = False if uses_functions else root["parallel_tool_calls"].or_else(Field.boolean, True)
-    return ToolCallRequest(
-        messages=messages,
-        tools=tools,
-        tool_choice=choice,
-        tool_choice_policy=read_policy(root),
-        parallel_tool_calls=parallel,
-        response_schema=_read_schema(root),
-        model=root["model"].optional(Field.string),
+    fields: dict[str, Any] = {
+        "messages": messages,
+        "tools": tools,
+        "tool_choice": choice,
+        "tool_choice_policy": read_policy(root),
+        "parallel_tool_calls": parallel,
+        "response_schema": _read_schema(root),
+        "model": root["model"].optional(Field.string),
+        "engine_options": read_chat_options(body),
         **read_parameters(root),
-    )
+    }
+    return ToolCallRequest(**fields, ignored=ignored_fields(root, CHAT))
 
 
 def uses_functions(body: dict[str, Any]) -> bool:
@@ -110,21 +116,41 @@ def _read_message(field: Field, names: dict[str, str], at: int) -> ChatMessage:
     if field["role"].value == "function":
         name = field["name"].string()
         call_id = next((id for id, call_name in reversed(names.items()) if call_name == name), name)
-        return ChatMessage.tool(call_id, "".join(_read_texts(field["content"])), name)
+        return _tool_message(call_id, name, field["content"])
     if role is Role.TOOL:
         id = field["tool_call_id"].string()
-        name = names.get(id) or field["name"].or_else(Field.string, "")
-        return ChatMessage.tool(id, "".join(_read_texts(field["content"])), name)
+        own_name = field["name"].or_else(Field.string, "")
+        return _tool_message(id, names.get(id) or own_name, field["content"])
+    if role is Role.USER:
+        return ChatMessage(role, tuple(_read_parts(field["content"])))
     texts = tuple(Text(text) for text in _read_texts(field["content"]))
     if role is not Role.ASSISTANT:
         return ChatMessage(role, texts)
     text_parts: tuple[Part, ...] = () if texts == (Text(""),) else texts
-    thought = field["reasoning_content"].or_else(Field.string, "") or field["reasoning"].or_else(Field.string, "")
+    content, reasoning = field["reasoning_content"], field["reasoning"]
+    thought = content.or_else(Field.string, "") or reasoning.or_else(Field.string, "")
     calls = [_read_call(entry) for entry in field["tool_calls"].items()]
     old = field["function_call"]
     if old.is_given:
         calls.append(ToolCall(f"call_{at}", _read_function_call(old)))
     return ChatMessage(role, ((Reasoning(thought),) if thought else ()) + text_parts + tuple(calls))
+
+
+def _tool_message(id: str, name: str, content: Field) -> ChatMessage:
+    parts = _read_parts(content)
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    media = [part for part in parts if isinstance(part, Media)]
+    return ChatMessage(Role.TOOL, (ToolResult(id, name, text, media=media),))
+
+
+def _read_parts(field: Field) -> list[Text | Media]:
+    """Read what a user or a tool may send: text, images, recordings and files."""
+    if not isinstance(field.value, list):
+        return [Text(text) for text in _read_texts(field)]
+    return [
+        read_media(part, kind) if (kind := part["type"].string()) in KINDS else Text(_read_part(part))
+        for part in field.items()
+    ]
 
 
 def _read_texts(field: Field) -> list[str]:
@@ -143,7 +169,8 @@ def _read_part(field: Field) -> str:
             return field["refusal"].string()
         case kind:
             raise field["type"].refusal(
-                f"{kind[:60]!r} is not supported", "Send text; images, audio and files are not supported."
+                f"{kind[:60]!r} is not supported",
+                f"Send text. A user's or a tool's message may also have {', '.join(KINDS)}.",
             )
 
 

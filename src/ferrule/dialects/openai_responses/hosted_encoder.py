@@ -12,10 +12,10 @@ the end, and the response in it has the API's status "cancelled".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ferrule.core.call import Receipt, ToolCall, ToolResult
+from ferrule.core.call import FunctionCall, Receipt, ToolCall, ToolResult
 from ferrule.core.event import (
     ArgumentsDelta,
     CallEnd,
@@ -25,20 +25,33 @@ from ferrule.core.event import (
     FinishReason,
     ReasoningDelta,
     TextDelta,
+    ToolSearch,
 )
 from ferrule.core.ids import make_unique
+from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.extension import KEY, Extension
+from ferrule.dialects.openai_responses.client_tools import (
+    ClientTool,
+    ClientToolKind,
+    custom_input,
+    search_arguments,
+)
+from ferrule.dialects.openai_responses.found_tools import found_tools
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool
 from ferrule.dialects.openai_responses.open_item import Events, OpenItem
 from ferrule.dialects.openai_responses.output_items import (
     approval_item,
     call_item,
+    custom_item,
     failure_of,
     hosted_call_item,
     list_item,
     message_item,
     reasoning_item,
+    search_item,
+    search_output_item,
+    server_search_item,
 )
 from ferrule.dialects.openai_responses.snapshot import Snapshot, merge_extensions
 from ferrule.dialects.sequence import EventSequence
@@ -125,16 +138,37 @@ class _Round:
 class HostedEncoder:
     """`head` comes from `head_of`. `hosted` are the gateway's tools, by the names that the model uses.
 
-    Calls of all other tools are the client's. Every method returns the events to send; after the last event of the
-    response there are none.
+    Calls of all other tools are the client's; `client_tools` says what it knows those as that are not plain functions.
+    Calls of `late_tools` are not shown as the model writes them, but by `finish`: the process that writes their items
+    is then the one that ends the response, and after a takeover no client finds such a call twice. `tools` are the
+    client's, of which those of `deferred` are for a search to find.
+    Every method returns the events to send; after the last event of the response there are none.
     """
 
-    def __init__(self, head: Mapping[str, Any], hosted: Mapping[str, HostedTool] | None = None) -> None:
+    def __init__(
+        self,
+        head: Mapping[str, Any],
+        hosted: Mapping[str, HostedTool] | None = None,
+        client_tools: Mapping[str, ClientTool] | None = None,
+        late_tools: frozenset[str] = frozenset(),
+        tools: Iterable[ToolDefinition] = (),
+        deferred: frozenset[str] = frozenset(),
+    ) -> None:
         self._hosted = hosted or {}
+        self._tools = {tool.name: tool for tool in tools}
+        self._deferred = deferred
+        self._client_tools = client_tools or {}
+        self._late_tools = late_tools
+        self._is_late = False
+        """Whether the model writes a call of a late tool."""
         self._sequencer = EventSequencer(Snapshot(head))
         self._round = _Round()
         self._item: OpenItem | None = None
         """The item that the model writes now: text, reasoning or a call."""
+        self._converted: ClientTool | None = None
+        """The tool that the model calls now, if the item of its call is made at the end of the call."""
+        self._written: list[str] = []
+        """The arguments, so far, of a call whose item does not show them as they are."""
         self._running: dict[str, OpenItem] = {}
         self._unannounced: dict[str, Receipt | None] = {}
         """The receipts of calls that have no item yet, by call id."""
@@ -143,12 +177,19 @@ class HostedEncoder:
         self._is_broken = False
 
     @staticmethod
-    def restore(events: Iterable[dict[str, Any]], hosted: Mapping[str, HostedTool] | None = None) -> HostedEncoder:
+    def restore(
+        events: Iterable[dict[str, Any]],
+        hosted: Mapping[str, HostedTool] | None = None,
+        client_tools: Mapping[str, ClientTool] | None = None,
+        late_tools: frozenset[str] = frozenset(),
+        tools: Iterable[ToolDefinition] = (),
+        deferred: frozenset[str] = frozenset(),
+    ) -> HostedEncoder:
         """Return an encoder that continues after the events of another encoder. It closes open items first."""
         snapshot = Snapshot.of(events)
         if not snapshot.head:
             raise DefinitionError("there are no events to continue from", hint="Create a new encoder.")
-        encoder = HostedEncoder(snapshot.head, hosted)
+        encoder = HostedEncoder(snapshot.head, hosted, client_tools, late_tools, tools, deferred)
         encoder._sequencer = EventSequencer(snapshot)
         encoder._is_broken = True
         return encoder
@@ -239,10 +280,17 @@ class HostedEncoder:
         self._unannounced.pop(call_id, None)
         self._approval_requests.pop(call_id, None)
 
-    def finish(self, *, waits: bool = False) -> Events:
-        """End the response. `waits`: it ends waiting for approvals. An answer that was cut off ends incomplete."""
+    def finish(
+        self, *, waits: bool = False, completed_at: int | None = None, late_calls: Iterable[ToolCall] = ()
+    ) -> Events:
+        """End the response. `waits`: it ends waiting for approvals. An answer that was cut off ends incomplete.
+
+        `completed_at` is the time, in seconds, at which a response that is not cut off was complete.
+        """
         if self._begin():
             self._close("completed")
+            for call in late_calls:
+                self._add_late_call(call)
             if waits:
                 self._add_approval_items()
             if self._reason is FinishReason.LENGTH and not waits:
@@ -250,7 +298,7 @@ class HostedEncoder:
                     "incomplete", "incomplete", incomplete_details={"reason": "max_output_tokens"}
                 )
             else:
-                self._sequencer.emit_last("completed", "completed")
+                self._sequencer.emit_last("completed", "completed", completed_at=completed_at)
         return self._sequencer.drain()
 
     def stop_early(self, reason: str | None = None) -> Events:
@@ -304,8 +352,12 @@ class HostedEncoder:
                 self._begin_call(id, name)
             case ArgumentsDelta(_, json) if self._item:
                 self._sequencer.emit(self._item.delta(json))
+            case ArgumentsDelta(_, json):
+                self._written.append(json)
             case CallEnd():
                 self._end_call(event)
+            case ToolSearch() if event.declared:
+                self._add_search(event)
             case Finish():
                 self._end_round(event)
             case _:
@@ -318,20 +370,69 @@ class HostedEncoder:
             self._item = self._sequencer.open_item(make(self._sequencer.id, self._sequencer.next_index))
         self._sequencer.emit(self._item.delta(text))
 
+    def _add_search(self, search: ToolSearch) -> None:
+        """Emit a search that the client declared, and what it found. A search that failed found nothing."""
+        self._end_text()
+        sequencer = self._sequencer
+        arguments = search_arguments(search.call.function.arguments) or {}
+        item = sequencer.open_item(server_search_item(sequencer.id, sequencer.next_index, arguments))
+        sequencer.end_item(item, "completed")
+        output = sequencer.open_item(search_output_item(sequencer.id, sequencer.next_index))
+        declared: list[dict[str, Any]] = sequencer.snapshot.head.get("tools") or []
+        tools = found_tools(
+            search.found, declared, client_tools=self._client_tools, hosted=self._hosted, tools=self._tools
+        )
+        sequencer.end_item(output, "completed", tools=tools)
+
+    def _client_tool(self, name: str) -> ClientTool | None:
+        """Return what the caller knows a tool as. A deferred function in no namespace has its own name as one."""
+        tool = self._client_tools.get(name)
+        if name in self._deferred and (tool is None or not tool.namespace):
+            return replace(tool or ClientTool(name), namespace=name)
+        return tool
+
     def _begin_call(self, id: str, name: str) -> None:
         self._end_text()
         self._round.ids.append(id)
-        if name not in self._hosted:
-            self._item = self._sequencer.open_item(call_item(self._sequencer.id, self._sequencer.next_index, id, name))
+        self._written = []
+        tool = self._client_tool(name)
+        self._is_late = name in self._late_tools
+        if self._is_late:
+            return
+        if tool is not None and tool.kind is not ClientToolKind.FUNCTION:
+            self._converted = tool
+        elif name not in self._hosted:
+            new_item = call_item(self._sequencer.id, self._sequencer.next_index, id, name, tool)
+            self._item = self._sequencer.open_item(new_item)
         elif self._hosted[name].may_need_approval:
             self._unannounced[self._round.last_id] = None
         else:
             self._item = self._open_call(self._round.last_id, name, "")
 
+    def _add_late_call(self, call: ToolCall) -> None:
+        """Emit a call that the client runs, whole."""
+        tool, arguments = self._client_tool(call.name), call.function.arguments
+        if tool is not None and tool.kind is not ClientToolKind.FUNCTION:
+            self._round.ids.append(call.id)
+            self._written = [arguments]
+            self._add_converted_call(tool, call.receipt)
+            return
+        new_item = call_item(self._sequencer.id, self._sequencer.next_index, call.id, call.name, tool)
+        item = self._sequencer.open_item(new_item)
+        self._sequencer.emit(item.delta(arguments))
+        self._sequencer.end_item(item, "completed", _receipt_field(call.id, call.receipt))
+
     def _end_call(self, end: CallEnd) -> None:
+        if self._is_late:
+            self._is_late = False
+            return
         id = self._round.last_id
         item, self._item = self._item, None
-        if item is None and end.complete:
+        tool, self._converted = self._converted, None
+        if tool is not None:
+            if end.complete:
+                self._add_converted_call(tool, end.receipt)
+        elif item is None and end.complete:
             self._unannounced[id] = end.receipt
         elif item is None:
             self._unannounced.pop(id, None)
@@ -342,6 +443,22 @@ class HostedEncoder:
         else:
             self._running.pop(id, None)
             self._sequencer.end_item(item, "incomplete")
+
+    def _add_converted_call(self, tool: ClientTool, receipt: Receipt | None) -> None:
+        """Emit a call whose arguments the API shows in another form than the model wrote them."""
+        call_id, written = self._round.ids[-1], "".join(self._written)
+        place = (self._sequencer.id, self._sequencer.next_index, call_id)
+        text, arguments = custom_input(written), search_arguments(written)
+        if tool.kind is ClientToolKind.CUSTOM and text is not None:
+            item = self._sequencer.open_item(custom_item(*place, tool))
+            self._sequencer.emit(item.delta(text))
+            self._sequencer.end_item(item, "completed", _receipt_field(call_id, receipt))
+        elif tool.kind is ClientToolKind.TOOL_SEARCH and arguments is not None:
+            item = self._sequencer.open_item(search_item(*place))
+            self._sequencer.end_item(item, "completed", _receipt_field(call_id, receipt), arguments=arguments)
+        else:
+            incomplete = {call_id: FunctionCall(tool.name, written)}
+            self._sequencer.add_extension(Extension(incomplete=incomplete).as_field()[KEY])
 
     def _end_round(self, finish: Finish) -> None:
         self._end_text()

@@ -56,6 +56,8 @@ class HostedServer:
     tools: tuple[HostedTool, ...]
     approval_required: frozenset[str] = frozenset()
     declared: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_deferred: bool = False
+    """Whether its tools are for a search to find, if the request declares one."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,8 +80,7 @@ def read_hosted(field: Field, hosts: Hosts) -> HostedServer:
     for name in _SERVER_FIELDS:
         if field[name].is_given:
             raise field[name].refusal("a request may not contain a server's address or credentials", _OUR_SERVERS_ONLY)
-    if field["defer_loading"].or_else(Field.boolean, False):
-        raise field["defer_loading"].refusal("tool search is not supported", "Leave it out, or send false.")
+    is_deferred = field["defer_loading"].or_else(Field.boolean, False)
     label = field["server_label"].string()
     if label not in hosts:
         hint = f"Use one of: {', '.join(hosts)}." if hosts else "Send the tools as functions."
@@ -89,7 +90,11 @@ def read_hosted(field: Field, hosts: Hosts) -> HostedServer:
     values = {name: field[name].value for name in ("allowed_tools", "require_approval", "server_description")}
     field["server_description"].optional(Field.string)
     declared = {key: value for key, value in values.items() if value is not None}
-    return HostedServer(label, tools, approval_required, {"type": "mcp", "server_label": label, **declared})
+    if is_deferred:
+        declared["defer_loading"] = True
+    return HostedServer(
+        label, tools, approval_required, {"type": "mcp", "server_label": label, **declared}, is_deferred
+    )
 
 
 def _read_allowed_tools(field: Field, tools: tuple[HostedTool, ...]) -> tuple[HostedTool, ...]:

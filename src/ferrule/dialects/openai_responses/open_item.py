@@ -30,6 +30,7 @@ _EVENT_NAMES = {
     "message": _EventNames("response.output_text", "text", text_part, {"logprobs": []}),
     "reasoning": _EventNames("response.reasoning_text", "text", reasoning_part),
     "function_call": _EventNames("response.function_call_arguments", "arguments"),
+    "custom_tool_call": _EventNames("response.custom_tool_call_input", "input"),
     "mcp_call": _EventNames("response.mcp_call_arguments", "arguments"),
 }
 _NO_EVENTS = _EventNames("", "")
@@ -97,11 +98,16 @@ class OpenItem:
 
     def as_item(self, status: str = "") -> dict[str, Any]:
         """Return the item as of now. The arguments of a call that must not run are never a complete object."""
-        if self.is_done or not self._names.event:
+        if self.is_done:
             return self.item
+        if not self._names.event:
+            return {**self.item, "status": status} if status and "status" in self.item else self.item
         text = "".join(self._pieces)
         if self.kind == "function_call" and status != "completed":
             text = text.rstrip(_CLOSERS)
+        if self.kind == "custom_tool_call" and status != "completed":
+            # Every text is an input, so a prefix of it would be one too.
+            text = ""
         make = self._names.part
         content = {self._names.key: text} if make is None else {"content": [make(text)]}
         return {**self.item, "status": status or self.item["status"], **content}

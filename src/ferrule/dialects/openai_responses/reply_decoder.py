@@ -12,10 +12,12 @@ from typing import Any
 from ferrule.core.event import Diagnostic, Event, FinishReason, ReasoningDelta, TextDelta, Usage
 from ferrule.core.ids import IdMaker
 from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool_search import DeclaredSearch
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.finish_reason import finish_of
 from ferrule.dialects.incoming_calls import IncomingCalls
 from ferrule.dialects.lenient_json import count, entries, json_text, mapping, message_of, text
+from ferrule.dialects.openai_responses.declared_tools import SearchReader
 
 _TEXT_EVENTS = {"response.output_text.delta", "response.refusal.delta"}
 _THOUGHT_EVENTS = {"response.reasoning_text.delta", "response.reasoning_summary_text.delta"}
@@ -25,7 +27,11 @@ _LAST_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 class ReplyDecoder:
     """Call `feed` with the data of each event, and `close` after the last."""
 
-    def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> None:
+    def __init__(
+        self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker, search: DeclaredSearch | None = None
+    ) -> None:
+        """`search` is the tool search that the request declares, if the engine carries it out."""
+        self._search = SearchReader(search)
         self._out: list[Event] = []
         self._calls = IncomingCalls(tools, make_id, self._out.append)
         self._slots: dict[int, int] = {}
@@ -90,7 +96,8 @@ class ReplyDecoder:
             self._finish_item(self._index_by_id.get(text(item.get("id")), index), item)
         usage = mapping(response.get("usage"))
         if usage:
-            self._usage = Usage(count(usage.get("input_tokens")), count(usage.get("output_tokens")))
+            cached = count(mapping(usage.get("input_tokens_details")).get("cached_tokens"))
+            self._usage = Usage(count(usage.get("input_tokens")), count(usage.get("output_tokens")), cached)
         why = text(mapping(response.get("incomplete_details")).get("reason"))
         match response.get("status"):
             case "failed" | "cancelled":
@@ -122,7 +129,7 @@ class ReplyDecoder:
             return
         slot = self._slots[index] = self._calls.open()
         self._calls.identify(slot, text(item.get("call_id")) or text(item.get("id")))
-        self._calls.name(slot, text(item.get("name")))
+        self._calls.name(slot, self._search.name_of(item))
         self._calls.finish_name()
 
     def _finish_item(self, index: int, item: dict[str, Any]) -> None:
@@ -146,6 +153,12 @@ class ReplyDecoder:
                     self._add_text(index, "response.reasoning_text.delta", text(part.get("text")))
             case "message" | "reasoning":
                 pass
+            case "tool_search_call" if self._search.is_open:
+                self._search.read_call(item)
+            case "tool_search_output" if self._search.is_open:
+                found = None if index in self._has_text else self._search.read_output(item)
+                self._has_text.add(index)
+                self._out += [found] if found else []
             case kind:
                 if index not in self._has_text:
                     self._has_text.add(index)

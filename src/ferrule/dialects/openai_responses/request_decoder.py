@@ -1,7 +1,7 @@
 """Decode a client's body. Unsupported features of the API are refused with their path, never dropped.
 
-Some fields are accepted without effect: `include`, `reasoning`, `stream_options`, and `truncation`, which only permits
-to shorten a conversation that is too long; it is never shortened.
+A field that nobody reads is reported, or refused if it must not be left out: see `ignored_fields`. `truncation` has no
+effect: it only permits to shorten a conversation that is too long, and it is never shortened.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from typing import Any
 
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
-from ferrule.core.tool import ToolDefinition
+from ferrule.dialects.engine_options import read_responses_options
 from ferrule.dialects.field import Field
+from ferrule.dialects.ignored_fields import RESPONSES, ignored_fields, tracked
+from ferrule.dialects.openai_responses.client_tools import OfferedTools
 from ferrule.dialects.openai_responses.history import History
-from ferrule.dialects.openai_responses.hosted_tools import HostedServer, Hosts, read_hosted
+from ferrule.dialects.openai_responses.hosted_tools import Hosts
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
-from ferrule.dialects.openai_responses.tool_choice import read_choice, read_tool
+from ferrule.dialects.openai_responses.tool_choice import read_choice
 from ferrule.dialects.tool_definitions import read_policy
 
 _UNSUPPORTED = {
@@ -24,36 +26,47 @@ _UNSUPPORTED = {
 }
 _STORED = ("previous_response_id", "background")
 _TRUNCATIONS = {"auto": "auto", "disabled": "disabled"}
+# Reasoning is never encrypted here: it comes as text.
+_LABELS = ("safety_identifier", "prompt_cache_key")
+_ENCRYPTED = "reasoning.encrypted_content"
 _METADATA_PAIRS, _METADATA_KEY, _METADATA_VALUE = 16, 64, 512
 
 
 def read_responses_request(body: dict[str, Any], hosts: Hosts | None = None) -> ResponsesRequest:
     """Read a body. `hosts` are the servers that the caller may name. Raises `DefinitionError` for an invalid body."""
-    root, servers_by_label = Field(body), hosts or {}
+    root, servers_by_label = tracked(body), hosts or {}
     for name, hint in _UNSUPPORTED.items():
         if root[name].is_given:
             raise root[name].refusal("is not supported", hint)
-    functions, servers = _read_tools(root["tools"], servers_by_label)
-    choice = read_choice(root["tool_choice"], servers)
-    hosted = {tool.definition.name: tool.definition for server in servers for tool in server.tools}
-    root["tool_choice"].build(lambda: choice.select_tools((*functions, *hosted.values())))
+    tools = OfferedTools(servers_by_label)
+    tools.read(root["tools"])
     format, schema = _read_format(root["text"])
     instructions = root["instructions"].optional(Field.string)
-    history = _read_input(root["input"], servers_by_label)
+    history = _read_input(root["input"], servers_by_label, tools)
+    functions, servers = tuple(tools.definitions.values()), tuple(tools.servers.values())
+    choice = read_choice(root["tool_choice"], tools)
+    # The response echoes it.
+    root["tool_choice"].require_json()
+    hosted = {tool.definition.name: tool.definition for server in servers for tool in server.tools}
+    root["tool_choice"].build(lambda: choice.select_tools((*functions, *hosted.values())))
     system = (ChatMessage.system(instructions),) if instructions is not None else ()
     _check_unused(root)
-    request = ToolCallRequest(
-        messages=(*system, *history.finish()),
-        tools=functions,
-        tool_choice=choice,
-        tool_choice_policy=read_policy(root),
-        parallel_tool_calls=root["parallel_tool_calls"].or_else(Field.boolean, True),
-        response_schema=schema,
-        model=root["model"].optional(Field.string),
-        max_tokens=root["max_output_tokens"].optional(Field.positive),
-        temperature=root["temperature"].optional(Field.number),
-        top_p=root["top_p"].optional(Field.number),
-    )
+    fields: dict[str, Any] = {
+        "messages": (*system, *history.finish()),
+        "tools": functions,
+        "tool_choice": choice,
+        "tool_search": tools.search,
+        "tool_choice_policy": read_policy(root),
+        "parallel_tool_calls": root["parallel_tool_calls"].or_else(Field.boolean, True),
+        "response_schema": schema,
+        "model": root["model"].optional(Field.string),
+        "max_tokens": root["max_output_tokens"].optional(Field.positive),
+        "temperature": root["temperature"].optional(Field.number),
+        "top_p": root["top_p"].optional(Field.number),
+        "engine_options": read_responses_options(body),
+    }
+    max_tool_calls, metadata = root["max_tool_calls"].optional(_positive), _read_metadata(root["metadata"])
+    request = ToolCallRequest(**fields, ignored=ignored_fields(root, RESPONSES))
     store, background = root["store"].or_else(Field.boolean, True), root["background"].or_else(Field.boolean, False)
     if background and not store:
         raise root["background"].refusal(
@@ -68,10 +81,15 @@ def read_responses_request(body: dict[str, Any], hosts: Hosts | None = None) -> 
         approvals=tuple(history.answers),
         servers=servers,
         instructions=instructions,
-        max_tool_calls=root["max_tool_calls"].optional(_positive),
-        metadata=_read_metadata(root["metadata"]),
+        max_tool_calls=max_tool_calls,
+        metadata=metadata,
+        labels={name: value for name in _LABELS if isinstance(value := root[name].value, str)},
         choice=root["tool_choice"].value or "auto",  # pyright: ignore[reportArgumentType]  # validated above
         text={"format": format},
+        client_tools=dict(tools.client_tools),
+        loaded_tools=tuple(tools.loaded),
+        declared_tools=tuple(tools.declared),
+        left_out=dict(tools.left_out),
     )
 
 
@@ -86,32 +104,16 @@ def read_request(body: dict[str, Any]) -> ToolCallRequest:
     responses_request = read_responses_request(body)
     if responses_request.approvals:
         raise root["input"].refusal("no call waits for approval", "Leave out mcp_approval_response.")
+    for path, kind in responses_request.left_out.items():
+        raise Field(kind, f"{path}.type").refusal(f"{kind!r} is not supported", "Send functions.")
+    if responses_request.client_tools or responses_request.request.tool_search:
+        # The request alone does not say what the caller knows them as.
+        raise root["tools"].refusal("namespaces, custom tools and tool_search are not supported", "Send functions.")
     return responses_request.request
 
 
-def _read_tools(field: Field, hosts: Hosts) -> tuple[tuple[ToolDefinition, ...], tuple[HostedServer, ...]]:
-    functions: dict[str, ToolDefinition] = {}
-    servers: dict[str, HostedServer] = {}
-    for entry in field.items():
-        if entry["type"].value == "mcp":
-            server = read_hosted(entry, hosts)
-            if server.label in servers:
-                raise entry["server_label"].refusal(f"{server.label!r} is declared twice", "Declare it once.")
-            servers[server.label] = server
-            continue
-        tool = read_tool(entry)
-        if tool.name in functions:
-            raise entry.refusal(f"duplicate tool name {tool.name!r}", "Give each tool a unique name.")
-        functions[tool.name] = tool
-    for server in servers.values():
-        if both := functions.keys() & set(server.names):
-            message = f"{sorted(both)[0]!r} is a function and a tool of {server.label!r}"
-            raise field.refusal(message, "Give the function another name, or leave the tool out with allowed_tools.")
-    return tuple(functions.values()), tuple(servers.values())
-
-
-def _read_input(input: Field, hosts: Hosts) -> History:
-    history = History(hosts)
+def _read_input(input: Field, hosts: Hosts, tools: OfferedTools) -> History:
+    history = History(hosts, tools)
     if isinstance(input.value, str):
         history.add_item(Field({"role": "user", "content": input.value}, input.path))
         return history
@@ -162,7 +164,8 @@ def _positive(field: Field) -> int:
 
 def _check_unused(root: Field) -> None:
     for entry in root["include"].items():
-        entry.string()
-    root["reasoning"].optional(Field.object)
+        if entry.string() != _ENCRYPTED:
+            entry.leave_out(entry.string())
+    root["reasoning"].optional(Field.opened)
     root["stream_options"].optional(Field.object)
     root["truncation"].optional(lambda field: field.one_of(_TRUNCATIONS))

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from ferrule.core.call import FunctionCall, ToolCall, ToolResult
+from ferrule.core.call import TOOL_SEARCH, FunctionCall, ToolCall, ToolResult
+from ferrule.core.media import Media
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
 from ferrule.core.request import ToolCallRequest, ToolChoice
-from ferrule.dialects.openai_responses.tool_choice import choice_body, tool_body
+from ferrule.dialects.engine_options import add_responses_options
+from ferrule.dialects.openai_responses.declared_tools import DeclaredTools, tools_body
+from ferrule.dialects.openai_responses.media import media_part, part_body
+from ferrule.dialects.openai_responses.tool_choice import choice_body
 from ferrule.dialects.result_text import result_text
 
 # Encode a conversation as input items, in the order of its parts.
@@ -17,14 +21,24 @@ from ferrule.dialects.result_text import result_text
 # Reasoning of earlier turns is sent only on request. A result is text; if it is an error, the text says so.
 
 
-def items_body(messages: Iterable[ChatMessage], *, reasoning: bool) -> list[dict[str, Any]]:
+def items_body(
+    messages: Iterable[ChatMessage], *, reasoning: bool, search: DeclaredTools | None = None
+) -> list[dict[str, Any]]:
+    """Return the items. `search`: the API itself makes the searches among them, and gets them as its items."""
     thoughts = count()
-    return [item for message in messages for item in _items(message, thoughts, reasoning)]
+    return [item for message in messages for item in _items(message, thoughts, reasoning, search)]
 
 
-def _items(message: ChatMessage, thoughts: Iterator[int], reasoning: bool) -> Iterator[dict[str, Any]]:
+def _items(
+    message: ChatMessage, thoughts: Iterator[int], reasoning: bool, search: DeclaredTools | None
+) -> Iterator[dict[str, Any]]:
+    parts = message.parts
+    if message.media:
+        content = [part_body(part) for part in parts if isinstance(part, Text | Media)]
+        yield {"type": "message", "role": message.role.value, "content": content}
+        parts = tuple(part for part in parts if not isinstance(part, Text | Media))
     texts: list[str] = []
-    for part in message.parts:
+    for part in parts:
         if isinstance(part, Text):
             texts.append(part.text)
             continue
@@ -32,18 +46,31 @@ def _items(message: ChatMessage, thoughts: Iterator[int], reasoning: bool) -> It
             yield _message(message.role, texts)
             texts = []
         match part:
-            case Reasoning(text) if reasoning:
+            case Reasoning(text) if reasoning and text:
                 # The API requires an id. Any will do, since nothing is stored.
                 content = [{"type": "reasoning_text", "text": text}]
                 yield {"type": "reasoning", "id": f"rs_{next(thoughts)}", "summary": [], "content": content}
+            case ToolCall() if search and part.type == TOOL_SEARCH:
+                yield search.call_item(part)
+            case ToolResult(id) if search and search.has_made(id):
+                yield search.output_item(part)
+            case ToolCall(id, FunctionCall(name, arguments)) if part.complete and search:
+                yield {"type": "function_call", "call_id": id, **search.called(name), "arguments": arguments}
             case ToolCall(id, FunctionCall(name, arguments)) if part.complete:
                 yield {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
             case ToolResult(id):
-                yield {"type": "function_call_output", "call_id": id, "output": result_text(part)}
+                yield {"type": "function_call_output", "call_id": id, "output": _output(part)}
             case _:
                 pass
     if texts:
         yield _message(message.role, texts)
+
+
+def _output(result: ToolResult) -> str | list[dict[str, Any]]:
+    text = result_text(result)
+    if not result.media:
+        return text
+    return [*([{"type": "input_text", "text": text}] if text else []), *map(media_part, result.media)]
 
 
 def _message(role: Role, texts: list[str]) -> dict[str, Any]:
@@ -67,11 +94,12 @@ def request_body(
     """
     instructions = _instructions(request)
     messages = request.messages if instructions is None else request.messages[1:]
+    search = DeclaredTools.of(request)
     body: dict[str, Any] = {
         "model": model,
         "instructions": instructions,
-        "input": items_body(messages, reasoning=reasoning),
-        "tools": [tool_body(tool, strict=strict) for tool in request.tools] or None,
+        "input": items_body(messages, reasoning=reasoning, search=search),
+        "tools": tools_body(request.tools, search, strict=strict) or None,
         "parallel_tool_calls": False if request.tools and not request.parallel_tool_calls else None,
         **{theirs: getattr(request, ours) for ours, theirs in _PARAMETERS.items()},
         "stream": stream,
@@ -80,10 +108,11 @@ def request_body(
     }
     if request.choice != ToolChoice.auto():
         request.choice.select_tools(request.tools)
-        body["tool_choice"] = choice_body(request.choice)
+        body["tool_choice"] = choice_body(search.choice(request.choice) if search else request.choice)
     if request.response_schema is not None:
         format = {"type": "json_schema", "name": "response", "schema": request.response_schema, "strict": True}
         body["text"] = {"format": format}
+    add_responses_options(body, request.engine_options)
     return {key: value for key, value in body.items() if value is not None}
 
 

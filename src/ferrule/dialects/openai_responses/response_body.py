@@ -9,12 +9,28 @@ from ferrule.core.event import FinishReason, Usage
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.request import ToolCallRequest, ToolChoice
+from ferrule.dialects.engine_options import OF_RESPONSES, add_responses_options
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_error import error_body
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.tool_choice import choice_body, tool_body
 
 __all__ = ["body_of", "count_body", "error_body", "head_of", "item_of", "response_of"]
+
+
+_UNUSED: dict[str, Any] = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "reasoning": {"effort": None, "summary": None},
+    "service_tier": "default",
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
+"""Fields that a response must have, also where the request says nothing of them: Open Responses requires each, and
+null in a few only. The numbers are the API's defaults; an engine that gets none uses its own."""
 
 
 def body_of(
@@ -36,12 +52,17 @@ def head_of(
     responses_request: ResponsesRequest | None = None,
 ) -> dict[str, Any]:
     """Return the fields that are the same in every state of a response. `responses_request` is echoed."""
-    tools = [tool_body(tool, strict=False) for tool in request.tools] if request else []
+    if responses_request:
+        tools = [*responses_request.declared_tools]
+    else:
+        tools = [tool_body(tool, strict=False) for tool in request.tools] if request else []
     hosted = [dict(server.declared) for server in responses_request.servers] if responses_request else []
+    sampling = {"temperature": request.temperature, "top_p": request.top_p} if request else {}
     head: dict[str, Any] = {
         "id": id,
         "object": "response",
         "created_at": created,
+        "completed_at": None,
         "model": model,
         "parallel_tool_calls": request.parallel_tool_calls if request else True,
         "tool_choice": responses_request.choice
@@ -52,20 +73,34 @@ def head_of(
         "incomplete_details": None,
         "instructions": responses_request.instructions if responses_request else None,
         "metadata": dict(responses_request.metadata) if responses_request else {},
-        "temperature": request.temperature if request else None,
-        "top_p": request.top_p if request else None,
+        **_UNUSED,
+        **{name: value for name, value in sampling.items() if value is not None},
         "max_output_tokens": request.max_tokens if request else None,
         "truncation": "disabled",
         "usage": None,
     }
-    if responses_request is None:
-        return head
+    if responses_request is not None:
+        head |= _echoed(responses_request)
+    return _with_options(head, request) if request else head
+
+
+def _with_options(head: dict[str, Any], request: ToolCallRequest) -> dict[str, Any]:
+    """Return the head with the options that the engine is sent, in place of the defaults."""
+    options = {name: value for name, value in request.engine_options.items() if name in OF_RESPONSES}
+    head = {**head}
+    add_responses_options(head, options)
+    return head
+
+
+def _echoed(responses_request: ResponsesRequest) -> dict[str, Any]:
     stored = {
         "previous_response_id": responses_request.previous_response_id,
         "background": responses_request.background,
         "store": responses_request.store,
     }
-    return {**head, **stored, "max_tool_calls": responses_request.max_tool_calls, "text": dict(responses_request.text)}
+    labels = dict(responses_request.labels)
+    text = dict(responses_request.text)
+    return {**stored, **labels, "max_tool_calls": responses_request.max_tool_calls, "text": text}
 
 
 def response_of(
@@ -112,7 +147,7 @@ def reasoning_part(text: str) -> dict[str, Any]:
 def usage_body(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,

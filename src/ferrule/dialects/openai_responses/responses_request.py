@@ -9,6 +9,7 @@ from typing import Any
 from ferrule.core.call import ToolResult
 from ferrule.core.message import ChatMessage, Part
 from ferrule.core.request import ToolCallRequest
+from ferrule.dialects.openai_responses.client_tools import ClientTool
 from ferrule.dialects.openai_responses.hosted_tools import HostedServer, HostedTool
 
 
@@ -26,7 +27,9 @@ class ResponsesRequest:
     """`request` is the conversation in the body, instructions first; its tools are the caller's functions.
 
     `approvals` are the answers that have had no effect yet, without those that the client resends from earlier turns.
-    `choice` and `text` are echoed in the response.
+    `choice`, `text`, `labels` and `declared_tools` are echoed in the response. `client_tools` says of the tools that
+    are not plain functions what the caller knows them as, by the model's names; `loaded_tools` are the names of those
+    that came with input items. `left_out` are the types of the tools that are not offered, by their paths.
     """
 
     request: ToolCallRequest
@@ -39,8 +42,13 @@ class ResponsesRequest:
     instructions: str | None = None
     max_tool_calls: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
     choice: str | dict[str, Any] = "auto"
     text: Mapping[str, Any] = field(default_factory=lambda: {"format": {"type": "text"}})
+    client_tools: Mapping[str, ClientTool] = field(default_factory=dict[str, ClientTool])
+    loaded_tools: tuple[str, ...] = ()
+    declared_tools: tuple[dict[str, Any], ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def hosted_tools(self) -> dict[str, HostedTool]:

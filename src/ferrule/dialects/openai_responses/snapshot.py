@@ -97,7 +97,7 @@ def merge_extensions(before: Mapping[str, Any], after: Mapping[str, Any]) -> dic
     for key, value in after.items():
         earlier = before.get(key)
         if key == _USAGE and earlier:
-            merged[key] = {name: earlier[name] + count for name, count in value.items()}
+            merged[key] = {name: earlier.get(name, 0) + count for name, count in value.items()}
         elif isinstance(value, list):
             merged[key] = [*(earlier or []), *cast("list[Any]", value)]
         elif isinstance(value, dict):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ferrule.core.media import Media
+from ferrule.core.message import Text
 from ferrule.dialects.field import Field
 from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.dialects.openai_error import error_body
-from ferrule.dialects.openai_responses.history import error_text, read_texts
+from ferrule.dialects.openai_responses.history import error_text, read_parts, read_texts
+from ferrule.dialects.openai_responses.media import part_body
 from ferrule.dialects.openai_responses.output_items import failure_of
 from ferrule.dialects.openai_responses.snapshot import Snapshot
 from ferrule.errors import DefinitionError, FerruleError
@@ -74,11 +77,11 @@ def _input_item(item: dict[str, Any], id: str) -> dict[str, Any]:
 
 
 def _message(item: dict[str, Any]) -> dict[str, Any]:
-    texts = read_texts(Field(item.get("content")))
     head = {"role": item["role"], "status": "completed"}
     if item["role"] == "assistant":
+        texts = read_texts(Field(item.get("content")))
         return {**head, "content": [{"type": "output_text", "text": value, "annotations": []} for value in texts]}
-    return {**head, "content": [{"type": "input_text", "text": value} for value in texts]}
+    return {**head, "content": [part_body(part) for part in read_parts(Field(item.get("content")))]}
 
 
 def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
@@ -88,8 +91,23 @@ def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _output(item: dict[str, Any]) -> dict[str, Any]:
-    output = "".join(read_texts(Field(item["output"])))
+    parts = read_parts(Field(item["output"]))
+    has_media = any(isinstance(part, Media) for part in parts)
+    output = (
+        list(map(part_body, parts)) if has_media else "".join(part.text for part in parts if isinstance(part, Text))
+    )
     return {"call_id": item["call_id"], "output": output, "status": "completed"}
+
+
+def _call(item: dict[str, Any]) -> dict[str, Any]:
+    namespace = text(item.get("namespace"))
+    fields = {**_copy_fields(item, "call_id", "name"), "status": "completed"}
+    return {**fields, "namespace": namespace} if namespace else fields
+
+
+def _search(item: dict[str, Any]) -> dict[str, Any]:
+    execution = text(item.get("execution")) or "server"
+    return {"call_id": item.get("call_id"), "execution": execution, "status": "completed"}
 
 
 def _hosted_call(item: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +132,17 @@ def _copy_fields(item: dict[str, Any], *names: str) -> dict[str, Any]:
 _ITEM_VIEWS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "message": _message,
     "reasoning": _reasoning,
-    "function_call": lambda item: {**_copy_fields(item, "call_id", "name", "arguments"), "status": "completed"},
+    "function_call": lambda item: {**_call(item), "arguments": item["arguments"]},
     "function_call_output": _output,
+    "custom_tool_call": lambda item: {**_call(item), "input": item["input"]},
+    "custom_tool_call_output": _output,
+    "tool_search_call": lambda item: {**_search(item), "arguments": item["arguments"]},
+    "tool_search_output": lambda item: {**_search(item), "tools": entries(item.get("tools"))},
+    "compaction": lambda item: _copy_fields(item, "encrypted_content"),
+    "additional_tools": lambda item: {
+        "role": text(item.get("role")) or "developer",
+        "tools": entries(item.get("tools")),
+    },
     "mcp_call": _hosted_call,
     "mcp_approval_request": lambda item: _copy_fields(item, "server_label", "name", "arguments"),
     "mcp_approval_response": lambda item: {

@@ -21,21 +21,25 @@ Must not know any provider: that is a `ChatApi`.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ferrule.core.call import How, Receipt
 from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, Usage, add_usage
+from ferrule.core.media import to_media_kinds
+from ferrule.core.named_media import has_media, name_unsupported_media
 from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.allowed_tools import narrow_tools
+from ferrule.dialects.lenient_json import mapping
 from ferrule.engines.chat.api import ChatApi, ReplyDecoder
 from ferrule.engines.engine import Engine, Traits
+from ferrule.engines.forward import HttpForwarder
 from ferrule.engines.http import DEFAULT_DEADLINES, ByteStream, Deadlines, HttpClient
-from ferrule.engines.receipts import ReceiptWriter
+from ferrule.engines.receipts import ReceiptWriter, ignored_notes
 from ferrule.engines.repair import Attempt, Repair, no_valid_call, repair_call, repair_request, repaired_draft
 from ferrule.engines.turn import FAILURES, CheckedTurn
 from ferrule.errors import EngineError, UnsupportedError
@@ -64,6 +68,10 @@ def adapt_request(request: ToolCallRequest, api: ChatApi) -> AdaptedRequest:
     dropped = tuple(name for name in api.unsupported_fields if getattr(resolved, name) not in (None, ()))
     # All of these fields except `stop` are None if not set.
     resolved = replace(resolved, **{name: () if name == "stop" else None for name in dropped})
+    unknown = tuple(name for name in resolved.engine_options if name not in api.options)
+    if unknown:
+        known = {name: value for name, value in resolved.engine_options.items() if name in api.options}
+        resolved, dropped = replace(resolved, engine_options=known), (*dropped, *unknown)
     adapted, notes = _adapt_choice(resolved, api)
     if adapted.tools and not adapted.parallel_tool_calls and not api.parallel:
         notes = (*notes, f"{api.name} cannot be limited to one call, so calls after the first are refused")
@@ -137,12 +145,14 @@ class ChatOptions:
 
     `repairs` is how often the model may write one invalid call again. `is_streamed=False` requests answers in
     one piece, for servers that do not stream correctly. `reads_drift=False` leaves calls that the model printed and the
-    server did not recognize in the text (see `wire.drift`).
+    server did not recognize in the text (see `wire.drift`). `media` are the kinds that the model takes: "image",
+    "audio" and "file"; by default the server is asked, and one that does not say takes none.
     """
 
     repairs: int = 2
     is_streamed: bool = True
     reads_drift: bool = True
+    media: Iterable[str] | None = None
 
 
 class ChatEngine(Engine):
@@ -153,14 +163,37 @@ class ChatEngine(Engine):
     ) -> None:
         self.options = options or ChatOptions()
         self.api = api
-        self.traits: Traits = Traits(name=api.name, honours=api.honours | {"auto"}, parallel=api.parallel)
+        self._media: frozenset[str] | None = (
+            api.media if self.options.media is None else to_media_kinds(self.options.media)
+        )
+        self.traits: Traits = Traits(
+            name=api.name,
+            honours=api.honours | {"auto"},
+            parallel=api.parallel,
+            client_api=api.client_api,
+            tool_search=api.tool_search,
+            options=api.options,
+            media=self._media or frozenset(),
+        )
         self._http = HttpClient(url.rstrip("/"), api.headers, deadlines)
+        if api.forward_prefix is not None:
+            self.forwarder = HttpForwarder(
+                name=api.name,
+                http=lambda: self._http,
+                prefix=api.forward_prefix,
+                find_model=self._find_model,
+                apis=api.forwarded_apis,
+            )
 
     async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         admitted = replace(
             request, tools=admit_tools(request.tools), response_schema=admit_schema(request.response_schema)
         )
+        admitted, named = await self._name_media(admitted)
         adapted = adapt_request(admitted, self.api)
+        for diagnostic in named:
+            yield diagnostic
+            adapted = replace(adapted, notes=(*adapted.notes, diagnostic.message))
         if adapted.dropped_fields:
             message = f"{self.api.name} does not support {', '.join(adapted.dropped_fields)}, so this was not sent"
             yield Diagnostic("not_sent", message)
@@ -172,8 +205,12 @@ class ChatEngine(Engine):
                 while (batch := await reply.next_events()) is not None:
                     turn.receipts.seconds = exchange.seconds
                     turn.receipts.tokens = _completion_tokens(batch) or turn.receipts.tokens
+                    is_silent = True
                     for event in turn.process(turn.drift.read(batch) if turn.drift else batch):
+                        is_silent = False
                         yield event
+                    if is_silent and request.on_progress is not None:
+                        request.on_progress()
             for event in turn.process(turn.drift.close() if turn.drift else ()):
                 yield event
             exchange.usage = add_usage(exchange.usage, turn.usage)
@@ -188,21 +225,67 @@ class ChatEngine(Engine):
             async for event in events:
                 yield event
 
+    async def count_tokens(self, request: ToolCallRequest) -> int:
+        """Ask the provider, if its API counts or the server has a tokenizer beside it."""
+        if self.api.count_body is None and self.api.count_at_server is None:
+            return await super().count_tokens(request)
+        named, _ = await self._name_media(replace(request, tools=admit_tools(request.tools)))
+        adapted = adapt_request(named, self.api).request
+        if self.api.count_body is None:
+            return await self._count_at_server(adapted)
+        headers = self.api.request_headers(adapted) if self.api.request_headers else dict[str, str]()
+        count = mapping(await self._http.post(self.api.count_path, self.api.count_body(adapted), headers))
+        tokens = count.get("input_tokens")
+        if not isinstance(tokens, int):
+            raise EngineError(f"{self.api.name} did not answer with a count of tokens: {count!r:.80}")
+        return tokens
+
     async def close(self) -> None:
         await self._http.close()
 
+    async def _find_model(self) -> str:
+        return self.api.model
+
+    async def _count_at_server(self, request: ToolCallRequest) -> int:
+        api = self.api
+        if api.count_at_server is None or api.prompt_body is None:
+            return await super().count_tokens(request)
+        if has_media(request):
+            raise UnsupportedError(
+                f"{api.name} counts the tokens of text, and not of images or recordings",
+                hint="Send the request and read the usage of its answer.",
+            )
+        count = await api.count_at_server(self._http, api.prompt_body(request))
+        return await super().count_tokens(request) if count is None else count
+
+    async def _name_media(self, request: ToolCallRequest) -> tuple[ToolCallRequest, tuple[Diagnostic, ...]]:
+        """Replace what the model does not take by its name."""
+        if not has_media(request):
+            return request, ()
+        if self._media is None:
+            find = self.api.find_media_kinds
+            self._media = await find(self._http) if find else frozenset()
+            self.traits = replace(self.traits, media=self._media)
+        kinds = self._media
+        return name_unsupported_media(request, lambda media: media.kind.value in kinds and self.api.takes_media(media))
+
     def _turn(self, exchange: _Exchange) -> CheckedTurn:
-        draft = Receipt(how=How.VALIDATED, engine=self.api.name, path=self.api.label, notes=exchange.adapted.notes)
+        adapted = exchange.adapted
+        notes = (*adapted.notes, *ignored_notes(exchange.request, adapted.dropped_fields))
+        draft = Receipt(how=How.VALIDATED, engine=self.api.name, path=self.api.label, notes=notes)
         offered = exchange.offered
         reads_drift = self.options.reads_drift and offered and exchange.request.response_schema is None
         repairs = self.options.repairs > 0
         drift = DriftReader(None, tuple(offered.values()), repairs=repairs) if reads_drift else None
-        receipts = ReceiptWriter(offered, draft, drifted=drift.drifted if drift else {})
+        receipts = ReceiptWriter(
+            offered, draft, drifted=drift.drifted if drift else {}, excluded=exchange.request.excluded_calls
+        )
         return CheckedTurn(receipts, repairs, exchange.request.parallel_tool_calls, drift)
 
     def _reply(self, request: ToolCallRequest, is_streamed: bool) -> _ProviderReply:
         body = self.api.request_body(request, stream=is_streamed)
-        return _ProviderReply(self._http, self.api, body, self.api.decoder(request), is_streamed)
+        headers = self.api.request_headers(request) if self.api.request_headers else dict[str, str]()
+        return _ProviderReply(self._http, self.api, body, headers, self.api.decoder(request), is_streamed)
 
     async def _finish(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
         is_cut_off = turn.is_cut_off
@@ -223,7 +306,8 @@ class ChatEngine(Engine):
         if turn.failure:
             yield replace(turn.failure, message=self._http.hide_credentials(turn.failure.message))
         reason = FinishReason.TOOL_CALLS if turn.completed_calls else FinishReason.STOP
-        yield Finish(FinishReason.LENGTH if is_cut_off else reason, exchange.usage)
+        stop = turn.finish.stop if turn.finish else ""
+        yield Finish(FinishReason.LENGTH if is_cut_off else reason, exchange.usage, stop)
 
     async def _repair(self, exchange: _Exchange, turn: CheckedTurn, attempt: Attempt) -> Repair:
         offered = exchange.offered
@@ -240,24 +324,34 @@ class ChatEngine(Engine):
                     events += batch
             return fold(events)
 
-        return await repair_call(attempt, offered, self.options.repairs, ask)
+        return await repair_call(attempt, offered, self.options.repairs, ask, exchange.request.excluded_calls)
 
 
 class _ProviderReply:
     """The events of one answer of the provider. It ends at the first error that the provider reports."""
 
-    __slots__ = ("_api", "_body", "_decoder", "_framing", "_http", "_is_ended", "_is_streamed", "_messages", "_stream")
+    __slots__ = (
+        *("_api", "_body", "_decoder", "_framing", "_headers", "_http", "_is_ended", "_is_streamed", "_messages"),
+        "_stream",
+    )
 
     def __init__(
-        self, http: HttpClient, api: ChatApi, body: dict[str, Any], decoder: ReplyDecoder, is_streamed: bool
+        self,
+        http: HttpClient,
+        api: ChatApi,
+        body: dict[str, Any],
+        headers: Mapping[str, str],
+        decoder: ReplyDecoder,
+        is_streamed: bool,
     ) -> None:
         self._http = http
         self._api = api
         self._body = body
+        self._headers = headers
         self._decoder = decoder
         self._is_streamed = is_streamed
         self._framing = api.framing()
-        self._stream: ByteStream | None = http.stream(api.path, body) if is_streamed else None
+        self._stream: ByteStream | None = http.stream(api.path, body, headers) if is_streamed else None
         self._messages: Iterator[dict[str, Any]] = iter(())
         self._is_ended = False
 
@@ -293,7 +387,7 @@ class _ProviderReply:
         self._stream, self._is_streamed, self._messages = None, True, iter(())
 
     async def _post(self) -> dict[str, Any]:
-        response = await self._http.post(self._api.path, self._body)
+        response = await self._http.post(self._api.path, self._body, self._headers)
         if not isinstance(response, dict):
             raise EngineError(f"{self._api.name} did not answer with a JSON object: {response!r:.80}")
         return cast("dict[str, Any]", response)

@@ -6,7 +6,8 @@ Reads only the head, never the weights. Any damaged or malicious file raises `Fo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,6 +21,7 @@ _STRING, _ARRAY = 8, 9
 # Real heads have a few hundred keys and vocabularies of at most a few million tokens.
 _MAX_KEYS, _MAX_ITEMS, _MAX_BYTES = 100_000, 8_000_000, 64 * 1024 * 1024
 _CONTROL_TOKEN, _ADDED_TOKEN = 3, 4
+_TOKENIZER = "tokenizer."
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -27,9 +29,21 @@ def read_metadata(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             _require_magic(file, path.name)
-            return _read_head(file)
+            return dict(_entries(file))
     except (struct.error, UnicodeDecodeError) as damage:
         raise FormatError(f"{path.name} is damaged or cut off", code="bad_model_file") from damage
+
+
+def read_shape(path: Path) -> dict[str, Any]:
+    """Read the keys and values before the tokenizer's, which take most of the time; all if they have no size."""
+    try:
+        with path.open("rb") as file:
+            _require_magic(file, path.name)
+            shape = dict(takewhile(lambda entry: not entry[0].startswith(_TOKENIZER), _entries(file)))
+    except (struct.error, UnicodeDecodeError) as damage:
+        raise FormatError(f"{path.name} is damaged or cut off", code="bad_model_file") from damage
+    has_size = f"{shape.get('general.architecture')}.block_count" in shape
+    return shape if has_size else read_metadata(path)
 
 
 def require_gguf(path: Path) -> None:
@@ -66,13 +80,15 @@ def _require_magic(file: BinaryIO, name: str) -> None:
         raise FormatError(f"{name} is not a GGUF file", code="bad_model_file", hint="Pass the .gguf file of a model.")
 
 
-def _read_head(file: BinaryIO) -> dict[str, Any]:
+def _entries(file: BinaryIO) -> Iterator[tuple[str, Any]]:
     (version,) = _unpack(file, "I")
     if version not in (2, 3):
         raise FormatError(f"GGUF version {version} is not supported", code="bad_model_file")
     _tensors, count = _unpack(file, "QQ")
     _check_count(count, _MAX_KEYS)
-    return {_string(file): _value(file, *_unpack(file, "I")) for _ in range(count)}
+    for _ in range(count):
+        name = _string(file)
+        yield name, _value(file, *_unpack(file, "I"))
 
 
 def _value(file: BinaryIO, kind: int) -> Any:

@@ -6,7 +6,7 @@ response shows, `verdicts` turns observations into a verdict, and `examination` 
 measures the cost of one more request.
 """
 
-from ferrule.engines.doctor.examination import TOTAL, examine
+from ferrule.engines.doctor.examination import TOOLS, TOTAL, examine
 from ferrule.engines.doctor.probes import PROBES
 
-__all__ = ["PROBES", "TOTAL", "examine"]
+__all__ = ["PROBES", "TOOLS", "TOTAL", "examine"]

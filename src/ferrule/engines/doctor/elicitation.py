@@ -77,6 +77,8 @@ class ElicitationResult:
     elicitation: CallElicitation | None
     successes: int
     runs: int
+    refusal: str = ""
+    """What the endpoint says, if it refuses every request that offers a tool."""
 
 
 async def find_elicitation(client: ProbeClient, runs: int) -> ElicitationResult:
@@ -88,6 +90,9 @@ async def find_elicitation(client: ProbeClient, runs: int) -> ElicitationResult:
             continue
         request = ProbeRequest(request_body(messages, [NOTE], max_tokens=64))
         responses = await asyncio.gather(*(client.send(request, seed) for seed in range(1, runs + 1)))
+        if all(400 <= response.status < 500 for response in responses):
+            # Other words would be refused too.
+            return ElicitationResult(None, 0, runs, f"{responses[0].status}, {responses[0].refusal}")
         successes = sum(map(_made_call, responses))
         if successes > best.successes:
             best = ElicitationResult(elicitation, successes, runs)

@@ -22,6 +22,7 @@ from ferrule.engines.doctor.probes import PROBES
 from ferrule.engines.doctor.sample_tools import HELLO, request_body
 from ferrule.engines.doctor.verdicts import (
     Observation,
+    RunOutcome,
     conclude,
     has_enough_evidence,
     is_cut_off,
@@ -120,6 +121,8 @@ def _prompt() -> str:
 _T = TypeVar("_T")
 CALLS = "calls"
 """The first finding: whether the model can be prompted to call a tool."""
+TOOLS = "tools accepted"
+"""The first finding instead, if the endpoint refuses every request that offers a tool."""
 TOTAL = len(PROBES) + 1
 """How many findings an examination makes."""
 _LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
@@ -143,7 +146,7 @@ async def examine(
     advance(first)
 
     async def run(probe: Probe) -> Finding:
-        result = await _run_probe(client, probe, elicited.elicitation, runs)
+        result = await _run_probe(client, probe, elicited, runs)
         advance(result)
         return result
 
@@ -170,10 +173,15 @@ async def _connect(http: HttpClient, model: str) -> ProbeClient:
     )
 
 
-async def _run_probe(client: ProbeClient, probe: Probe, elicitation: CallElicitation | None, runs: int) -> Finding:
-    if probe.needs_call and elicitation is None:
-        return Finding(probe.name, Verdict.UNKNOWN, "The model could not be prompted to call a tool.")
-    chosen = elicitation or CallElicitation()
+async def _run_probe(client: ProbeClient, probe: Probe, elicited: ElicitationResult, runs: int) -> Finding:
+    if probe.needs_call and elicited.elicitation is None:
+        why = (
+            "Requests with tools are refused."
+            if elicited.refusal
+            else "The model could not be prompted to call a tool."
+        )
+        return Finding(probe.name, Verdict.UNKNOWN, why)
+    chosen = elicited.elicitation or CallElicitation()
     observations = await _observe_runs(client, probe.requests, probe.observe, chosen, range(runs))
     if not has_enough_evidence(observations, runs):
         # A weak model does not follow every prompt, so it gets as many runs again.
@@ -208,6 +216,8 @@ async def _gather(work: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
 
 
 def _elicitation_finding(result: ElicitationResult) -> Finding:
+    if result.refusal:
+        return conclude(TOOLS, [Observation(RunOutcome.REFUSAL, result.refusal)], result.runs, None)
     if result.elicitation is None:
         evidence = "It made no call, neither when instructed to nor when asked to repeat one in the common formats."
         return Finding(CALLS, Verdict.UNKNOWN, evidence)

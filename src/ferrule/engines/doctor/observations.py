@@ -195,12 +195,17 @@ def _calls_and_text(response: ProbeResponse) -> tuple[list[tuple[str, str]], str
 
 
 def bad_schema_refusal(responses: Sequence[ProbeResponse]) -> Observation:
-    """Expect that an invalid request is refused with a 4xx status, and that the endpoint still answers afterwards."""
-    wrong, after = responses
+    """Expect that an invalid request is refused with a 4xx status, and that the endpoint still answers afterwards.
+
+    The last response is to the same request with a valid schema: if that is refused too, it is not for the schema.
+    """
+    wrong, after, right = responses
     if after.refusal:
         return violation(f"did not answer after it: {after.refusal}")
     if not wrong.refusal:
         return violation("took a schema with a type that does not exist")
+    if right.refusal and 400 <= wrong.status < 500:
+        return no_evidence("refused the same request with a valid schema too")
     detail = (
         f"answered {wrong.status} {_error_shape(wrong.refusal)}"
         if wrong.status

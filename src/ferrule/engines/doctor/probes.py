@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ferrule.dialects.openai_chat.tool_choice import tool_body
 from ferrule.engines.doctor.client import ProbeRequest
 from ferrule.engines.doctor.elicitation import Call, CallElicitation
 from ferrule.engines.doctor.keywords import SCHEMA_PROBES
@@ -46,6 +47,7 @@ _RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "sc
 _ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named_choice("find_city")]}}
 # Strict, so that engines that validate only strict schemas look at it.
 _WRONG = tool("send_note", "Sends a short note.", closed_object({"text": {"type": "nosuch"}}), strict=True)
+_RIGHT = tool_body(NOTE_TOOL, strict=True)
 
 
 def _request_note(*more: Call, **settings: Any) -> BuildRequests:
@@ -83,7 +85,12 @@ def _three_ways(elicitation: CallElicitation, run: int) -> list[ProbeRequest | N
 
 def _wrong_then_right(_: CallElicitation, run: int) -> list[ProbeRequest | None]:
     wrong = request_body(HELLO, [_WRONG], tool_choice="required")
-    return [ProbeRequest(wrong, may_crash=True), ProbeRequest(request_body(HELLO), repeat=1 + run, may_crash=True)]
+    right = request_body(HELLO, [_RIGHT], tool_choice="required")
+    return [
+        ProbeRequest(wrong, may_crash=True),
+        ProbeRequest(request_body(HELLO), repeat=1 + run, may_crash=True),
+        ProbeRequest(right, may_crash=True),
+    ]
 
 
 _BOTH = {"tools": [NOTE, CITY]}

@@ -108,6 +108,10 @@ def _conclude_honoured(
     violations = _with_outcome(control, RunOutcome.VIOLATION) or _with_outcome(control, RunOutcome.CUTOFF)
     if violations:
         return Finding(name, Verdict.HONOURED, f"{count}; when not requested, it {_first_detail(violations)}.")
+    if control and len(_with_outcome(control, RunOutcome.REFUSAL)) == len(control):
+        return Finding(
+            name, Verdict.UNKNOWN, f"{count}, but the request without it is refused: {_first_detail(control)}"
+        )
     return Finding(name, Verdict.UNKNOWN, f"{count}, but the model did the same when it was not requested.")
 
 

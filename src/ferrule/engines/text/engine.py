@@ -25,15 +25,17 @@ from ferrule.core.event import (
     WireText,
     add_usage,
 )
+from ferrule.core.named_media import name_unsupported_media
 from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
+from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Forwarder, Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
-from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for
-from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter
+from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for, lost_grammars
+from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter, ignored_notes
 from ferrule.engines.repair import Attempt, Repair, no_valid_call, repair_call, repair_request, repaired_draft
 from ferrule.engines.text.constraint import ConstraintCache, ConstraintSpec
+from ferrule.engines.text.excluded_values import narrow_rule
 from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
 from ferrule.engines.text.skip import SkipGenerator
 from ferrule.engines.text.skip_guard import SKIP_PAUSED
@@ -61,19 +63,31 @@ async def answer_budget(prompt: str, max_tokens: int, context: int, count: Calla
     if prompt_tokens is None:
         return max_tokens
     if prompt_tokens >= context:
-        raise DefinitionError(
+        too_long = DefinitionError(
             f"the prompt has {prompt_tokens} tokens, but prompt and answer together may have only {context}",
             code="context_length_exceeded",
             hint="Send fewer messages or tools, or start the engine with a larger context.",
         )
+        too_long.token_counts = (prompt_tokens, context)
+        raise too_long
     return min(max_tokens, context - prompt_tokens)
 
 
-def _finish(end: CompletionEnd | None, tokens: int, *, is_cut_off: bool, has_calls: bool) -> Finish:
+def _finish(
+    end: CompletionEnd | None, tokens: int, stops: tuple[str, ...], *, is_cut_off: bool, has_calls: bool
+) -> Finish:
     finished = FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
     reason = FinishReason.LENGTH if is_cut_off else finished
     completion_tokens = end.completion_tokens if end and end.completion_tokens is not None else tokens
-    return Finish(reason, Usage((end.prompt_tokens or 0) if end else 0, completion_tokens))
+    stop = end.matched_stop if end and end.matched_stop in stops else ""
+    counts = (end.prompt_tokens or 0, completion_tokens, end.cached_tokens or 0) if end else (0, completion_tokens)
+    return Finish(reason, Usage(*counts), stop)
+
+
+def _listed_tools(request: ToolCallRequest, tools: tuple[ToolDefinition, ...]) -> tuple[ToolDefinition, ...]:
+    """Return the tools that the prompt lists: without those that a message of the conversation describes."""
+    described = request.described_tools
+    return tuple(tool for tool in tools if tool.name not in described) if described else tools
 
 
 BROKEN_SPECIAL_TOKENS = (
@@ -120,9 +134,12 @@ class TextOptions:
 class TextEngine(Engine):
     """Generates calls that are valid by construction, on any backend that continues text."""
 
-    def __init__(self, generator: TextGenerator, options: TextOptions | None = None) -> None:
+    def __init__(
+        self, generator: TextGenerator, options: TextOptions | None = None, forwarder: Forwarder | None = None
+    ) -> None:
         self.options = options or TextOptions()
         self.generator = generator
+        self.forwarder = forwarder
         self._model: _LoadedModel | None = None
         self._constraints = ConstraintCache(generator)
         self.traits: Traits = self._current_traits()
@@ -150,7 +167,13 @@ class TextEngine(Engine):
     ) -> AsyncGenerator[Event, None]:
         """`repairs` replaces the option for one request, so that a repair is not repaired."""
         model = await self._load_model()
-        job = await self._prepare(request, model)
+        request, named = name_unsupported_media(request)
+        for diagnostic in named:
+            yield diagnostic
+        if request.engine_options:
+            names = ", ".join(request.engine_options)
+            yield Diagnostic("not_sent", f"{self.traits.name} does not support {names}, so this was not sent")
+        job = await self._prepare(request, model, tuple(diagnostic.message for diagnostic in named))
         shows_wire = request.shows_wire
         if shows_wire and job.request.grammar is not None:
             yield job.rule_event(job.request.grammar)
@@ -174,8 +197,12 @@ class TextEngine(Engine):
                 if watcher is not None and job.receipts.follows_grammar and not watcher.feed(piece.text):
                     job.receipts.follows_grammar = False
                     yield Diagnostic("grammar_lost", GRAMMAR_NOT_FOLLOWED)
+                is_silent = True
                 for event in turn.process(job.read(piece.text)):
+                    is_silent = False
                     yield event
+                if is_silent and request.on_progress is not None:
+                    request.on_progress()
         for event in turn.process(job.close()):
             yield event
         # A stream without an end event was cut off.
@@ -191,14 +218,16 @@ class TextEngine(Engine):
             raise no_valid_call(self.traits.name, "; ".join(turn.refusals))
         for event in turn.invalid_answer(job.response_schema):
             yield event
-        finish = _finish(end, job.receipts.tokens, is_cut_off=is_cut_off, has_calls=turn.completed_calls > 0)
+        finish = _finish(
+            end, job.receipts.tokens, job.request.stop, is_cut_off=is_cut_off, has_calls=turn.completed_calls > 0
+        )
         yield replace(finish, usage=add_usage(finish.usage, usage))
 
     async def _repair(
         self, request: ToolCallRequest, job: _Job, text: str, attempt: Attempt, most_repairs: int
     ) -> Repair:
         async def ask(attempt: Attempt) -> Reply:
-            again = replace(repair_request(request, attempt, text), shows_wire=False)
+            again = replace(repair_request(request, attempt, text), shows_wire=False, on_prompt=None)
             if not attempt.is_unknown:
                 choice = ToolChoice.one(attempt.name) if self._target else ToolChoice.auto()
                 again = replace(again, tool_choice=choice)
@@ -212,13 +241,15 @@ class TextEngine(Engine):
                 pass
             return fold(events)
 
-        return await repair_call(attempt, job.receipts.tools, most_repairs, ask)
+        return await repair_call(attempt, job.receipts.tools, most_repairs, ask, request.excluded_calls)
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
         """Count the tokens of the prompt that the request would be answered from, with the model's own tokenizer."""
         model = await self._load_model()
         tools = admit_tools(request.tools)
-        prompt, _ = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
+        request, _ = name_unsupported_media(request)
+        listed = _listed_tools(request, tools)
+        prompt, _ = await model.prompts.build(request.messages, listed, self.generator.apply_template, date.today())
         count = await self._count_tokens(prompt, await self._separate_tokens(prompt))
         return await super().count_tokens(request) if count is None else count
 
@@ -228,7 +259,9 @@ class TextEngine(Engine):
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
         """Contacts the backend if it has not been contacted yet."""
         format = (await self._load_model()).prompts.format
-        return Enforcement(self._target or "", claims_of(tool, encoding_for(format, self._target)))
+        is_held = tool.name not in lost_grammars(format, self._target, (tool,))
+        claims = claims_of(tool, encoding_for(format, self._target), holds_grammar=is_held)
+        return Enforcement(self._target or "", claims)
 
     async def close(self) -> None:
         self._constraints.clear()
@@ -256,13 +289,15 @@ class TextEngine(Engine):
             self._model = _LoadedModel(facts, prompts)
         return self._model
 
-    async def _prepare(self, request: ToolCallRequest, model: _LoadedModel) -> _Job:
+    async def _prepare(self, request: ToolCallRequest, model: _LoadedModel, first_notes: tuple[str, ...]) -> _Job:
         """Decide everything before the first token; a request that cannot be honoured raises here."""
         tools = admit_tools(request.tools)
         schema = admit_schema(request.response_schema)
         offered = request.choice.select_tools(tools)
         format = model.prompts.format
-        prompt, notes = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
+        listed = _listed_tools(request, tools)
+        prompt, notes = await model.prompts.build(request.messages, listed, self.generator.apply_template, date.today())
+        notes = (*first_notes, *notes)
         tokens = await self._separate_tokens(prompt)
         if tokens is None and len(prompt.pieces) > 1:
             notes = (*notes, BROKEN_SPECIAL_TOKENS)
@@ -270,6 +305,8 @@ class TextEngine(Engine):
         requested = request.max_tokens or self.options.max_tokens
         count = partial(self._count_tokens, prompt, tokens)
         budget = await answer_budget(prompt.broken_text, requested, model.facts.context, count)
+        if request.on_prompt is not None:
+            request.on_prompt(prompt.broken_text)
         target = self._target
         if target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
@@ -278,9 +315,10 @@ class TextEngine(Engine):
             )
         constraint = None
         if target is not None:
+            rule_request, rule_tools = narrow_rule(request, tools)
             spec = ConstraintSpec(
-                request=request,
-                tools=tools,
+                request=rule_request,
+                tools=rule_tools,
                 schema=schema,
                 format=format,
                 facts=model.facts,
@@ -301,7 +339,7 @@ class TextEngine(Engine):
             path=f"completion+{grammar.target}" if grammar else "completion",
             format=format.name,
             rule=constraint.rule_fingerprint if constraint else "",
-            notes=notes,
+            notes=(*notes, *ignored_notes(request)),
         )
         calls_before = sum(len(message.tool_calls) for message in request.messages)
         # With `required` a grammar leaves no free text, and a text with a schema is an answer, whatever it looks like.
@@ -313,6 +351,8 @@ class TextEngine(Engine):
             draft,
             encoding_for(format, target),
             drifted=drift.drifted if drift else {},
+            lost_grammars=lost_grammars(format, target, offered),
+            excluded=request.excluded_calls,
         )
         return _Job(
             CompletionRequest(
@@ -325,8 +365,10 @@ class TextEngine(Engine):
                 top_p=request.top_p,
                 top_k=request.top_k,
                 seed=request.seed,
+                reports_stop=bool(request.stop),
                 stop=request.stop if grammar else (*request.stop, *format.stops),
                 preserved_tokens=format.tokens,
+                on_progress=request.on_progress,
             ),
             Parser(format, offered, prefix=prefix, calls_before=calls_before),
             drift,

@@ -27,6 +27,7 @@ from ferrule.wire.prompt import explained_conversation, plain_conversation
 from ferrule.wire.registry import get_format
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
 from ferrule.wire.template.probe import FaultKind, TemplateFault, probe, probe_steps, sample, shows_tools
+from ferrule.wire.template.tool_object import template_tool
 
 TemplateInput = tuple[list[dict[str, Any]], list[dict[str, Any]] | None]
 ApplyTemplate = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], Awaitable[str | None]]
@@ -129,6 +130,8 @@ class PromptBuilder:
     ) -> tuple[TemplateInput, tuple[str, ...]]:
         notes = () if self.has_template else ("the model has no chat template, so ChatML is used",)
         faults = {fault.kind: fault.message for fault in self.faults}
+        if not any(len(message.tool_calls) > 1 for message in messages):
+            faults.pop(FaultKind.FIRST_CALL_ONLY, None)
         if self.fallback is FallbackMode.ALWAYS and tools:
             explained, written_notes = self._explain_tools(messages, tools)
             return explained, (*notes, *written_notes)
@@ -136,7 +139,7 @@ class PromptBuilder:
             self._refuse_if_never(faults[FaultKind.NO_TOOLS])
             explained, written_notes = self._explain_tools(messages, tools)
             return explained, (*notes, "tools are explained in the prompt", *written_notes)
-        template_tools = [tool.as_function() for tool in tools] or None
+        template_tools = list(map(template_tool, tools)) or None
         damage = next((note for kind, note in faults.items() if kind is not FaultKind.DROPS_TEXT), "")
         if damage and any(message.tool_calls or message.results for message in messages):
             self._refuse_if_never(damage)

@@ -224,8 +224,10 @@ class _AnswerCost:
         self.generated += end.completion_tokens or 0
         self.time.holes.append(timer.hole_time(end.completion_tokens or 0))
         if self.prompt is None and end.prompt_tokens is not None:
-            # Text that was appended before the first hole belongs to the answer, not to the prompt.
-            self.prompt, self.cached = end.prompt_tokens - self.time.skipped, end.cached_tokens
+            # Text that was appended before the first hole belongs to the answer, not to the prompt. An engine that
+            # was asked the same before has that text in its cache too.
+            self.prompt = end.prompt_tokens - self.time.skipped
+            self.cached = None if end.cached_tokens is None else min(end.cached_tokens, self.prompt)
 
     def completion_end(self, *, is_cut_off: bool) -> CompletionEnd:
         return CompletionEnd(is_cut_off, self.prompt, self.generated, self.cached)

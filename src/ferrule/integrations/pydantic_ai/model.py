@@ -162,7 +162,7 @@ class _Stream(StreamedResponse):
         match event:
             case TextDelta(text):
                 yield from parts.handle_text_delta(vendor_part_id=None, content=text)
-            case ReasoningDelta(text):
+            case ReasoningDelta(text) if text:
                 yield from parts.handle_thinking_delta(vendor_part_id=None, content=text)
             case CallStart(index, id, name):
                 yield from parts.handle_tool_call_delta_events(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.ledger.approvals import difference, redeem
-from ferrule.run.ledger.claim import Claim, require_canonical, require_name
+from ferrule.run.ledger.claim import Claim, require_canonical, require_name, sha256
 from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Transaction, call_of, execute
 from ferrule.run.ledger.transition import Transition
@@ -72,13 +72,21 @@ def start(transition: Transition, claim: Claim, approval: str) -> Transaction[bo
     return True
 
 
+def note_task(transition: Transition, call_id: str, task: str) -> Transaction[CallRecord]:
+    call = yield from transition.require_call(call_id)
+    _require_own(transition, call)
+    noted = replace(call, task=task)
+    transition.change_call(call, noted)
+    transition.audit("task", {"task_sha256": sha256(task.encode())}, call_id=call_id)
+    return noted
+
+
 def finish(transition: Transition, call_id: str, outcome: Outcome) -> Transaction[CallRecord]:
     call = yield from transition.require_call(call_id)
     state = state_after(outcome)
     _require_step(call, state)
-    if call.epoch != transition.record.epoch:
-        raise LedgerError(f"the call {call_id!r} was started by another owner", code="call_moved_on")
-    ended = replace(call, state=state, outcome=outcome)
+    _require_own(transition, call)
+    ended = replace(call, state=state, outcome=outcome, task="")
     transition.change_call(call, ended)
     transition.audit(state.value, {"code": outcome.code}, call_id=call_id)
     return ended
@@ -119,6 +127,13 @@ def _hashes(claim: Claim) -> dict[str, object]:
 def _require_step(call: CallRecord, to: CallState) -> None:
     if to not in CALL_TRANSITIONS[call.state]:
         raise LedgerError(f"the call {call.id!r} is {call.state.value} and cannot be {to.value}", code="call_moved_on")
+
+
+def _require_own(transition: Transition, call: CallRecord) -> None:
+    if call.state is not CallState.STARTED:
+        raise LedgerError(f"the call {call.id!r} is {call.state.value}, not started", code="call_moved_on")
+    if call.epoch != transition.record.epoch:
+        raise LedgerError(f"the call {call.id!r} was started by another owner", code="call_moved_on")
 
 
 def _require_same_principal(record: ConversationRecord, claim: Claim) -> None:

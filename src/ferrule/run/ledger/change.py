@@ -46,6 +46,15 @@ class StartCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoteTask:
+    """A started call has become a task of its server. `task` is how it is found again."""
+
+    call_id: str
+    task: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishCall:
     call_id: str
     outcome: Outcome
@@ -92,5 +101,15 @@ class Release:
 
 
 Change: TypeAlias = (
-    SaveState | RecordReply | ProposeCall | StartCall | FinishCall | RefuseCall | AskApproval | Approve | Deny | Release
+    SaveState
+    | RecordReply
+    | ProposeCall
+    | StartCall
+    | NoteTask
+    | FinishCall
+    | RefuseCall
+    | AskApproval
+    | Approve
+    | Deny
+    | Release
 )

@@ -13,6 +13,7 @@ from ferrule.run.ledger.change import (
     Change,
     Deny,
     FinishCall,
+    NoteTask,
     ProposeCall,
     RecordReply,
     RefuseCall,
@@ -49,6 +50,8 @@ def _make(transition: Transition, change: Change) -> Transaction[Any]:
             )
         case StartCall():
             return (yield from calls.start(transition, change.claim, change.approval))
+        case NoteTask():
+            return (yield from calls.note_task(transition, change.call_id, change.task))
         case FinishCall():
             return (yield from calls.finish(transition, change.call_id, change.outcome))
         case RefuseCall():

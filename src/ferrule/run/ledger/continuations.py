@@ -29,6 +29,10 @@ GRACE_SECONDS = 1.5
 """How long after a decision a caller who is still there may continue the conversation itself."""
 
 
+CANCEL = ""
+"""Stands where the id of an uncollected call stands, if the caller wants the conversation's call cancelled."""
+
+
 def request_continuation(transition: Transition) -> None:
     """Write it with the step of a decision."""
     record, due_at = transition.record, transition.now + GRACE_SECONDS
@@ -36,7 +40,7 @@ def request_continuation(transition: Transition) -> None:
 
 
 def find_due(limit: int, now: float) -> Transaction[tuple[Continuation, ...]]:
-    rows = (yield from execute("due_continuations", float(now), float(now), limit)).rows
+    rows = (yield from execute("due_continuations", *[float(now)] * 3, limit)).rows
     return tuple(map(_continuation, rows))
 
 
@@ -99,6 +103,14 @@ def is_uncollected(conversation: str, call_id: str) -> Transaction[bool]:
 
 def collect(conversation: str, call_id: str) -> Transaction[None]:
     yield from execute("delete_uncollected", conversation, call_id)
+
+
+def request_cancel(conversation: str) -> Transaction[None]:
+    yield from execute("add_uncollected", conversation, CANCEL)
+
+
+def is_cancel_requested(conversation: str) -> Transaction[bool]:
+    return bool((yield from execute("uncollected", conversation, CANCEL)).rows)
 
 
 def _continuation(row: Row) -> Continuation:

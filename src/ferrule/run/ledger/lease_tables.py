@@ -12,6 +12,12 @@ HELD_UNTIL = (
     f"CASE WHEN c.lease_until = {WHILE_ALIVE} THEN {ALIVE_UNTIL.format(conversation='c')} ELSE c.lease_until END"
 )
 """Until when no other owner may take over the conversation `c`."""
+IS_FREE = (
+    f"CASE WHEN c.lease_until = {WHILE_ALIVE} "
+    "THEN c.owner NOT IN (SELECT o.id FROM ferrule_owner o WHERE o.alive_until > ?) ELSE c.lease_until <= ? END"
+)
+"""Whether another owner may take over the conversation `c` by now, twice a value. Of many conversations, which have few
+owners: those that are alive are read once, into a table of hashes."""
 STATEMENTS: Mapping[str, str] = {
     "set_lease": "UPDATE ferrule_conversation SET lease_until = ? WHERE id = ? AND epoch = ?",
     "beat": "INSERT INTO ferrule_owner (id, alive_until) VALUES (?, ?) "

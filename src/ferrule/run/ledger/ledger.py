@@ -40,23 +40,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Outcome
+from ferrule.core.tool_use import ToolUse
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.change import Change
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.lease_tables import WHILE_ALIVE
+from ferrule.run.ledger.pool_load import PoolLoad
 from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
+from ferrule.run.ledger.reseal_report import ResealReport
 from ferrule.run.ledger.retention_tables import ENDLESS_LEASE
 from ferrule.run.ledger.saved_state import StateUpdate, with_messages
 from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import UsageQuery, UsageReport
+
+if TYPE_CHECKING:
+    from ferrule.run.ledger.keys import KeyRecord
 
 
 class CallState(StrEnum):
@@ -166,8 +172,10 @@ class CallRecord:
     side_effects: bool
     needs_approval: bool
     state: CallState
-    epoch: int  # Of the owner that started it; 0 before.
+    epoch: int  # Of the owner that started it, or that has resumed its task; 0 before.
     outcome: Outcome | None
+    task: str = ""
+    """How the task is found that a server works at for this call, while it is started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +310,11 @@ class Ledger(ABC):
         """The ledgers of which it consists, one for each database: see `sharded_ledger`."""
         return (self,)
 
+    @property
+    def pool_load(self) -> PoolLoad | None:
+        """How busy the connections to its database are; None if it has no pool."""
+        return None
+
     async def of_tenant(self, tenant: str) -> Ledger:
         """Return the ledger of the database that has a tenant. It need not ask others for an id that is new."""
         return self
@@ -311,6 +324,24 @@ class Ledger(ABC):
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
     ) -> ConversationRecord:
         """Open a new conversation, or one of the same principal without a lease. `owner` is unique to the process."""
+
+    @abstractmethod
+    async def begin(
+        self,
+        conversation: str,
+        principal: Principal,
+        owner: str,
+        lease: float,
+        changes: Sequence[Change],
+        request: StoredRequest | None = None,
+        *,
+        now: float,
+    ) -> tuple[ConversationRecord, tuple[Any, ...]]:
+        """Open a new conversation and make its first changes, in one step. Returns it, and the result of each change.
+
+        `request` is stored with it: one without an `Idempotency-Key`, which is no retry. If the same owner calls this
+        again because the answer was lost, the changes are made in the conversation that it has opened by then.
+        """
 
     @abstractmethod
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
@@ -570,6 +601,13 @@ class Ledger(ABC):
         """Note that the caller has got the outcome."""
 
     @abstractmethod
+    async def request_cancel(self, conversation: str) -> None:
+        """Note that the caller wants the call of a conversation cancelled. The process that runs it ends it."""
+
+    @abstractmethod
+    async def is_cancel_requested(self, conversation: str) -> bool: ...
+
+    @abstractmethod
     async def approvals_of(
         self, tenant: str, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
     ) -> tuple[Approval, ...]:
@@ -618,8 +656,52 @@ class Ledger(ABC):
         """Record a reply's cost and tool usage. A lost reply in the same place is no longer counted in the usage."""
 
     @abstractmethod
+    async def credential(self, tenant: str, principal: str, id: str) -> str | None:
+        """Return a stored credential, which is encrypted; None if there is none. See `credentials`."""
+
+    @abstractmethod
+    async def credential_revision(self, tenant: str, principal: str, id: str) -> str:
+        """Return the revision of a credential; empty if there is none."""
+
+    @abstractmethod
+    async def store_credential(
+        self, tenant: str, principal: str, id: str, sealed: str, revision: str, *, now: float
+    ) -> None:
+        """Store a credential, in the place of the one that there is. `revision` is one that was never used."""
+
+    @abstractmethod
+    async def remove_credential(self, tenant: str, principal: str, id: str) -> bool:
+        """Remove a credential; False if there is none."""
+
+    @abstractmethod
+    async def credential_owners(self, id: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """Return the tenants and principals that have a credential of this id, the one that changed last first."""
+
+    @abstractmethod
+    async def reseal_credentials(self, reseal: Callable[[str], str | None]) -> ResealReport:
+        """Encrypt all credentials anew. `reseal` returns the text for a text; None if it cannot be read."""
+
+    @abstractmethod
+    async def lease_credential(
+        self, tenant: str, principal: str, id: str, holder: str, until: float, *, now: float
+    ) -> bool:
+        """Lease a credential, or extend the holder's lease; False if another holder has one."""
+
+    @abstractmethod
+    async def release_credential(self, tenant: str, principal: str, id: str, holder: str) -> None:
+        """End the holder's lease."""
+
+    @abstractmethod
     async def usage_report(self, query: UsageQuery) -> UsageReport:
         """Report how often models were offered tools and called them, and what the calls led to."""
+
+    @abstractmethod
+    async def call_seconds(self, query: UsageQuery) -> tuple[tuple[str, float], ...]:
+        """Return how long the calls of the newest conversations took, each with its tool."""
+
+    @abstractmethod
+    async def tool_uses(self, tenant: str, since: float) -> tuple[ToolUse, ...]:
+        """Return how often models of a tenant could call each tool, and called it, by week, of its newest replies."""
 
     @abstractmethod
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]: ...
@@ -665,8 +747,48 @@ class Ledger(ABC):
     ) -> PruneReport:
         """Remove everything of one person, whatever its age, but for audit logs, which do not name them.
 
+        That includes what they have signed in to.
+
         Conversations that a process owns now are not removed: see `PruneReport.held_ids`.
         """
+
+    # --- API keys: see `keys` ---
+
+    @abstractmethod
+    async def key_number(self) -> int:
+        """Return the number that every change of a key raises; 0 if there never was a key."""
+
+    @abstractmethod
+    async def usable_keys(self, *, ended_after: float) -> tuple[KeyRecord, ...]:
+        """Return the keys that may be used, and those that were revoked or expired after a time."""
+
+    @abstractmethod
+    async def key_tenants(self) -> tuple[str, ...]:
+        """Return tenants that have or had keys: two of them, or all if they are fewer."""
+
+    @abstractmethod
+    async def list_keys(
+        self, tenant: str | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[KeyRecord, ...]:
+        """Return keys, newest first: of one tenant, or of all. `after` is the id of the last one of a page."""
+
+    @abstractmethod
+    async def key(self, id: str) -> KeyRecord | None: ...
+
+    @abstractmethod
+    async def add_key(self, key: KeyRecord) -> None: ...
+
+    @abstractmethod
+    async def rotate_key(self, id: str, new: KeyRecord, *, expires_at: float, now: float) -> KeyRecord | None:
+        """Add a key in place of another one, which expires then. None if that cannot be rotated any more."""
+
+    @abstractmethod
+    async def revoke_key(self, id: str, by: str, *, now: float) -> KeyRecord | None:
+        """Revoke a key. Returns it; None if it is unknown."""
+
+    @abstractmethod
+    async def note_key_uses(self, uses: Mapping[str, float]) -> None:
+        """Note when keys were last used."""
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -29,8 +29,12 @@ def has(kind: IdKind, id: str) -> Transaction[bool]:
 
 
 def take_number(number: int) -> Transaction[int]:
-    yield from execute("take_number", number)
-    return (yield from execute("number")).rows[0][0]
+    # Read first: a process that starts must not wait for those that write, where there is one lock for all of them.
+    rows = (yield from execute("number")).rows
+    if not rows:
+        yield from execute("take_number", number)
+        rows = (yield from execute("number")).rows
+    return rows[0][0]
 
 
 def find_placement(tenant: str) -> Transaction[int | None]:

@@ -8,6 +8,9 @@ database: it was if its last audit row has the hash that this process has comput
 another connection. If it was written before, its condition no longer holds, and nothing is written twice; nor is it if
 the first statement is still running. A start that was written so may begin its effect, which nobody has begun.
 
+The server ends a statement that is in a deadlock with others, such as one that alters tables. Nothing of it is written
+then, and it is sent again.
+
 A connection pool in transaction mode, such as PgBouncer, gives each statement another connection to the server. Then
 nothing may be set for a connection or prepared in it. Such a pool is recognized, and neither is done.
 """
@@ -19,7 +22,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +30,7 @@ from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger import partitions
 from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.partitions import Drop, Partition, day_of
+from ferrule.run.ledger.pool_load import PoolLoad
 from ferrule.run.ledger.postgres_indexes import build_indexes, missing_indexes
 from ferrule.run.ledger.postgres_tables import (
     BUILT_LATER,
@@ -93,8 +97,15 @@ _WRITTEN = (
     b"SELECT a.hash, c.epoch FROM ferrule_audit a JOIN ferrule_conversation c ON c.id = a.conversation "
     b"WHERE a.conversation = %s AND a.seq = %s AND a.born IN (0, c.born)"
 )
+# A batch of events, and the epoch of its conversation now.
+_TOLD = (
+    b"SELECT e.data, c.epoch FROM ferrule_event e JOIN ferrule_conversation c ON c.id = %s "
+    b"WHERE e.response = %s AND e.first = %s AND e.born = %s"
+)
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds before each further try to send a step: a server that has crashed is back within some of them."""
+_STATEMENT_TRIES = 8
+"""How often a statement is sent that the server ends because of what others do at the same time."""
 _CONNECT_SECONDS = 5.0
 """How long a process that ends waits for a connection that is just being made."""
 _SERVER = b"SELECT pg_backend_pid(), current_setting('synchronous_commit')"
@@ -107,6 +118,7 @@ class PostgresLedger(SqlLedger):
         super().__init__()
         self._dsn = dsn
         self._slots = asyncio.Semaphore(connections)
+        self._pool_load = PoolLoad(connections)
         self._free: list[Connection] = []
         self._free_writers: list[Connection] = []
         self._has_tables = False
@@ -240,7 +252,7 @@ class PostgresLedger(SqlLedger):
         if isinstance(wanted, Step):
             return QueryResult(count=int(await self._writer.write(wanted)))
         async with self._connection() as connection:
-            return await execute_statement(connection, wanted)
+            return await _repeat(lambda: execute_statement(connection, wanted))
 
     async def _write_steps(self, steps: Sequence[Step]) -> set[int]:
         """Write steps of different conversations in one statement. Returns the numbers of those that were written."""
@@ -347,7 +359,7 @@ class PostgresLedger(SqlLedger):
         if self._is_closed:
             raise LedgerError("the ledger is closed", code="ledger_closed")
         free = self._free_writers if is_writer else self._free
-        async with self._slots:
+        async with self._pool_load.slot(self._slots):
             try:
                 connection = free.pop() if free else await self._connect(is_writer=is_writer)
                 try:
@@ -366,6 +378,10 @@ class PostgresLedger(SqlLedger):
                 raise unstorable_error() from fault
             except psycopg.Error as fault:
                 raise LedgerError(f"the ledger's database: {fault}", code="ledger_damaged") from fault
+
+    @property
+    def pool_load(self) -> PoolLoad:
+        return self._pool_load
 
     async def _connect(self, *, is_writer: bool) -> Connection:
         connection: Connection = await _psycopg().AsyncConnection.connect(
@@ -425,16 +441,36 @@ async def _send_steps(connection: Connection, steps: Sequence[Step]) -> set[int]
 
 async def _send(connection: Connection, text: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
     """Execute one statement that writes. Returns its rows."""
-    try:
-        cursor = await connection.execute(text.encode(), parameters)
-    except _psycopg().errors.CheckViolation:
-        # The partition of a row's week was made while the row was on its way to the default one.
-        cursor = await connection.execute(text.encode(), parameters)
-    return await cursor.fetchall()
+
+    async def send() -> list[tuple[Any, ...]]:
+        try:
+            cursor = await connection.execute(text.encode(), parameters)
+        except _psycopg().errors.CheckViolation:
+            # The partition of a row's week was made while the row was on its way to the default one.
+            cursor = await connection.execute(text.encode(), parameters)
+        return await cursor.fetchall()
+
+    return await _repeat(send)
+
+
+async def _repeat(send: Callable[[], Awaitable[T]]) -> T:
+    """Send a single statement, and again if it ended in a deadlock or could not be serialized: it has done nothing."""
+    errors = _psycopg().errors
+    for pause in _PAUSES[: _STATEMENT_TRIES - 1]:
+        try:
+            return await send()
+        except (errors.DeadlockDetected, errors.SerializationFailure):
+            await asyncio.sleep(pause)
+    return await send()
 
 
 async def _was_written(connection: Connection, step: Step) -> bool:
     """Whether a step is in the database that may have been sent before."""
+    if Kind.EVENT in step.rows and Kind.AUDIT not in step.rows:
+        # Somebody else has changed the conversation since. Nobody else can have written these events in this epoch.
+        born, response, first, _, data = step.rows[Kind.EVENT][0]
+        told = await (await connection.execute(_TOLD, (step.record.id, response, first, born))).fetchone()
+        return told == (data, step.record.epoch)
     if Kind.AUDIT not in step.rows:
         # It can be written again, and was not, because somebody has changed the conversation: it is computed again.
         return False

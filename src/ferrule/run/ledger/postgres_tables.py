@@ -64,7 +64,11 @@ def has_tables() -> Transaction[bool]:
 
 
 async def make_tables(connection: Connection, *, is_migration: bool) -> int | None:
-    """Make the tables, or raise them to this version. Returns the version that they had; None if they are new."""
+    """Make the tables, or raise them to this version. Returns the version that they had; None if they were made.
+
+    Of two processes that open a ledger at once, the second finds the tables made. It must leave them alone: the first
+    writes to them by then, and statements that alter several tables would end in a deadlock with its steps.
+    """
     (size,) = await row_of(connection, partitions.TABLE_BYTES.encode())
     if size > _MAX_BYTES_WHEN_OPENED and not is_migration:
         raise LedgerError(
@@ -73,7 +77,11 @@ async def make_tables(connection: Connection, *, is_migration: bool) -> int | No
             hint="Run `ferrule ledger migrate --ledger ADDRESS` once; other processes may write meanwhile.",
         )
     async with connection.transaction():
+        # Whatever the connection's own level: what is read after the wait for the lock must be what is there then.
+        await connection.execute(b"SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         await connection.execute(LOCK_TABLES)
+        if await run_statements(connection, has_tables()):
+            return None
         await _execute_all(connection, TABLES)
         before = await run_statements(connection, find_version())
         for table in NEW_COLUMNS:

@@ -110,7 +110,7 @@ def events_after(response: str, after: int, limit: int) -> Transaction[tuple[str
 
 
 def find_unfinished(limit: int, now: float) -> Transaction[tuple[ResponseRecord, ...]]:
-    return tuple(map(response_of, (yield from execute("unfinished_responses", float(now), limit)).rows))
+    return tuple(map(response_of, (yield from execute("unfinished_responses", float(now), float(now), limit)).rows))
 
 
 def request_cancel(transition: Transition, response: str, principal: Principal) -> Transaction[ResponseRecord | None]:

@@ -53,9 +53,12 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
 from ferrule.core.context import Principal
+from ferrule.core.tool_use import ToolUse
 from ferrule.errors import DefinitionError, LedgerError, LedgerUnavailableError
+from ferrule.run.ledger.change import Change
 from ferrule.run.ledger.claim import Claim, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
+from ferrule.run.ledger.keys import KeyRecord
 from ferrule.run.ledger.ledger import (
     MAX_PAGE,
     Approval,
@@ -69,6 +72,7 @@ from ferrule.run.ledger.ledger import (
 )
 from ferrule.run.ledger.placements import HERE, IdKind
 from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
+from ferrule.run.ledger.reseal_report import ResealReport
 from ferrule.run.ledger.search import ConversationSummary
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.tool_usage import merge_reports
@@ -260,6 +264,8 @@ class ShardedLedger(Ledger):
     mark_uncollected = _by_conversation(Ledger.mark_uncollected)
     is_uncollected = _by_conversation(Ledger.is_uncollected)
     collect = _by_conversation(Ledger.collect)
+    request_cancel = _by_conversation(Ledger.request_cancel)
+    is_cancel_requested = _by_conversation(Ledger.is_cancel_requested)
 
     propose = _by_part(Ledger.propose)
     start = _by_part(Ledger.start)
@@ -285,17 +291,61 @@ class ShardedLedger(Ledger):
     conversations_of = _by_tenant(Ledger.conversations_of)
     traces_of = _by_tenant(Ledger.traces_of)
 
+    # --- Keys: the first database has those of all tenants. ---
+
+    async def key_number(self) -> int:
+        return await (await self._shards[0].checked()).key_number()
+
+    async def usable_keys(self, *, ended_after: float) -> tuple[KeyRecord, ...]:
+        return await (await self._shards[0].checked()).usable_keys(ended_after=ended_after)
+
+    async def key_tenants(self) -> tuple[str, ...]:
+        return await (await self._shards[0].checked()).key_tenants()
+
+    async def list_keys(
+        self, tenant: str | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[KeyRecord, ...]:
+        return await (await self._shards[0].checked()).list_keys(tenant, limit=limit, after=after)
+
+    async def key(self, id: str) -> KeyRecord | None:
+        return await (await self._shards[0].checked()).key(id)
+
+    async def add_key(self, key: KeyRecord) -> None:
+        await (await self._shards[0].checked()).add_key(key)
+
+    async def rotate_key(self, id: str, new: KeyRecord, *, expires_at: float, now: float) -> KeyRecord | None:
+        return await (await self._shards[0].checked()).rotate_key(id, new, expires_at=expires_at, now=now)
+
+    async def revoke_key(self, id: str, by: str, *, now: float) -> KeyRecord | None:
+        return await (await self._shards[0].checked()).revoke_key(id, by, now=now)
+
+    async def note_key_uses(self, uses: Mapping[str, float]) -> None:
+        await (await self._shards[0].checked()).note_key_uses(uses)
+
     async def open(
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
     ) -> ConversationRecord:
-        shard = await self.shard_of(principal.tenant, is_new=True)
-        ledger = await shard.checked()
-        # Before it is opened: what is refused must leave nothing behind.
-        if self._routes.get((IdKind.CONVERSATION, conversation)) not in (None, shard):
-            raise _taken_error(conversation)
-        record = await ledger.open(conversation, principal, owner, lease, now=now)
+        shard = await self._shard_to_open(conversation, principal)
+        record = await (await shard.checked()).open(conversation, principal, owner, lease, now=now)
         self.remember(shard, record)
         return record
+
+    async def begin(
+        self,
+        conversation: str,
+        principal: Principal,
+        owner: str,
+        lease: float,
+        changes: Sequence[Change],
+        request: StoredRequest | None = None,
+        *,
+        now: float,
+    ) -> tuple[ConversationRecord, tuple[Any, ...]]:
+        shard = await self._shard_to_open(conversation, principal)
+        ledger = await shard.checked()
+        record, results = await ledger.begin(conversation, principal, owner, lease, changes, request, now=now)
+        self.remember(shard, record, *([] if request is None else [request]))
+        return record, results
 
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
         shard = await self._shard_for(IdKind.CONVERSATION, conversation, principal)
@@ -331,6 +381,38 @@ class ShardedLedger(Ledger):
         if is_moved:
             self._remember_answer(shard, new_answer)
         return is_moved
+
+    async def credential(self, tenant: str, principal: str, id: str) -> str | None:
+        return await (await self._credential_ledger(tenant)).credential(tenant, principal, id)
+
+    async def credential_revision(self, tenant: str, principal: str, id: str) -> str:
+        return await (await self._credential_ledger(tenant)).credential_revision(tenant, principal, id)
+
+    async def store_credential(
+        self, tenant: str, principal: str, id: str, sealed: str, revision: str, *, now: float
+    ) -> None:
+        ledger = await self._credential_ledger(tenant)
+        await ledger.store_credential(tenant, principal, id, sealed, revision, now=now)
+
+    async def remove_credential(self, tenant: str, principal: str, id: str) -> bool:
+        return await (await self._credential_ledger(tenant)).remove_credential(tenant, principal, id)
+
+    async def reseal_credentials(self, reseal: Callable[[str], str | None]) -> ResealReport:
+        return sum(await self._all(lambda one: one.reseal_credentials(reseal)), ResealReport())
+
+    async def lease_credential(
+        self, tenant: str, principal: str, id: str, holder: str, until: float, *, now: float
+    ) -> bool:
+        ledger = await self._credential_ledger(tenant)
+        return await ledger.lease_credential(tenant, principal, id, holder, until, now=now)
+
+    async def release_credential(self, tenant: str, principal: str, id: str, holder: str) -> None:
+        await (await self._credential_ledger(tenant)).release_credential(tenant, principal, id, holder)
+
+    async def _credential_ledger(self, tenant: str) -> SqlLedger:
+        """Return where a tenant's credentials are; those of the gateway itself are in the first database."""
+        shard = await self.shard_of(tenant, is_new=True) if tenant else self._shards[0]
+        return await shard.checked()
 
     async def trace(self, id: str, tenant: str, *, stale_before: float = 0.0) -> Trace | None:
         shard = await self.shard_of(tenant)
@@ -384,6 +466,14 @@ class ShardedLedger(Ledger):
             return await (await (await self.shard_of(query.tenant)).checked()).usage_report(query)
         return merge_reports(await self._all(lambda one: one.usage_report(query)))
 
+    async def call_seconds(self, query: UsageQuery) -> tuple[tuple[str, float], ...]:
+        if query.tenant is not None:
+            return await (await (await self.shard_of(query.tenant)).checked()).call_seconds(query)
+        return tuple(pair for pairs in await self._all(lambda one: one.call_seconds(query)) for pair in pairs)
+
+    async def tool_uses(self, tenant: str, since: float) -> tuple[ToolUse, ...]:
+        return await (await (await self.shard_of(tenant)).checked()).tool_uses(tenant, since)
+
     async def record_requests(self, requests: Sequence[TracedRequest]) -> None:
         """Record them, in each database those of its tenants. If it raises, they may be recorded in the others."""
         by_shard: dict[_Shard, list[TracedRequest]] = {}
@@ -425,6 +515,11 @@ class ShardedLedger(Ledger):
 
     async def maintain(self, *, now: float) -> None:
         await self._sweep(lambda one: one.maintain(now=now))
+
+    async def credential_owners(self, id: str, limit: int) -> tuple[tuple[str, str], ...]:
+        found = await self._sweep(lambda one: one.dated_owners(id, limit))
+        owners = sorted((owner for _, some in found for owner in some), key=lambda one: -one[2])
+        return tuple((tenant, principal) for tenant, principal, _ in owners[:limit])
 
     async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
         found = await self._sweep(lambda one: one.unfinished_responses(limit, now=now))
@@ -536,6 +631,13 @@ class ShardedLedger(Ledger):
         for shard in having:
             self._routes.put((kind, id), shard)
         return having[0] if having else None
+
+    async def _shard_to_open(self, conversation: str, principal: Principal) -> _Shard:
+        shard = await self.shard_of(principal.tenant, is_new=True)
+        # Before it is opened: what is refused must leave nothing behind.
+        if self._routes.get((IdKind.CONVERSATION, conversation)) not in (None, shard):
+            raise _taken_error(conversation)
+        return shard
 
     async def _shard_for(self, kind: IdKind, id: str, principal: Principal | None) -> _Shard | None:
         """Return the shard of a principal's tenant, unless the id leads to another one: then it is not found.

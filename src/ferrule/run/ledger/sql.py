@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ferrule.core.context import Principal
 from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
+from ferrule.core.tool_use import ToolUse
 from ferrule.errors import FencedError, LedgerError, LedgerUnavailableError
 from ferrule.run.ledger import (
     approvals,
     calls,
     continuations,
     conversations,
+    credentials,
     export,
+    keys,
     placements,
     queries,
     responses,
@@ -43,6 +46,7 @@ from ferrule.run.ledger.claim import Claim, new_approval_id, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.heartbeat import Beat, Heartbeat, beat
 from ferrule.run.ledger.held_conversations import HeldConversations
+from ferrule.run.ledger.keys import KeyRecord
 from ferrule.run.ledger.ledger import (
     MAX_PAGE,
     Approval,
@@ -57,6 +61,7 @@ from ferrule.run.ledger.ledger import (
     StoredRequest,
 )
 from ferrule.run.ledger.placements import IdKind
+from ferrule.run.ledger.reseal_report import ResealReport
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, ConversationSummary
 from ferrule.run.ledger.sql_retention import SqlRetention
@@ -94,9 +99,7 @@ class SqlLedger(SqlRetention):
             return await self._transact(change(self._held, conversation, epoch, now, body))
 
     async def apply(self, conversation: str, epoch: int, changes: Sequence[Change]) -> tuple[Any, ...]:
-        for one in changes:
-            if isinstance(one, RecordReply):
-                await self._store_offer(one.reply.tool_usage)
+        await self._store_offers(changes)
         now = changes[-1].at
         return await self._change(conversation, epoch, now, lambda one: make_changes(one, changes))
 
@@ -115,11 +118,31 @@ class SqlLedger(SqlRetention):
             conversations.open_conversation(self._held, conversation, principal, owner, lease, now)
         )
 
+    async def begin(
+        self,
+        conversation: str,
+        principal: Principal,
+        owner: str,
+        lease: float,
+        changes: Sequence[Change],
+        request: StoredRequest | None = None,
+        *,
+        now: float,
+    ) -> tuple[ConversationRecord, tuple[Any, ...]]:
+        await self._store_offers(changes)
+        whose = (conversation, principal, owner, lease)
+        async with self._held.one_at_a_time(conversation):
+            return await self._transact(
+                conversations.begin(self._held, *whose, request, now, lambda one: make_changes(one, changes))
+            )
+
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
         return await self._transact(conversations.load(conversation, principal))
 
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
-        await self._transact(conversations.renew(self._held, conversation, epoch, lease, now))
+        # A step that is on its way would write back the lease that it has read.
+        async with self._held.one_at_a_time(conversation):
+            await self._transact(conversations.renew(self._held, conversation, epoch, lease, now))
 
     async def keep(self, conversation: str, epoch: int, lease: float, clock: Callable[[], float]) -> None:
         record = self._held.get(conversation, epoch) or await self._transact(find_owned(conversation, epoch))
@@ -366,6 +389,12 @@ class SqlLedger(SqlRetention):
     async def mark_uncollected(self, conversation: str, call_id: str) -> None:
         await self._transact(continuations.mark_uncollected(conversation, call_id))
 
+    async def request_cancel(self, conversation: str) -> None:
+        await self._transact(continuations.request_cancel(conversation))
+
+    async def is_cancel_requested(self, conversation: str) -> bool:
+        return await self._transact(continuations.is_cancel_requested(conversation))
+
     async def is_uncollected(self, conversation: str, call_id: str) -> bool:
         return await self._transact(continuations.is_uncollected(conversation, call_id))
 
@@ -387,6 +416,35 @@ class SqlLedger(SqlRetention):
         self, tenant: str, tool_times: Sequence[tuple[str, float]]
     ) -> tuple[Approval | None, ...]:
         return await self._transact(queries.find_earlier_approvals(tenant, tool_times))
+
+    async def key_number(self) -> int:
+        return await self._transact(keys.find_number())
+
+    async def usable_keys(self, *, ended_after: float) -> tuple[KeyRecord, ...]:
+        return await self._transact(keys.find_usable(ended_after))
+
+    async def key_tenants(self) -> tuple[str, ...]:
+        return await self._transact(keys.find_tenants())
+
+    async def list_keys(
+        self, tenant: str | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[KeyRecord, ...]:
+        return await self._transact(keys.list_keys(tenant, after, limit))
+
+    async def key(self, id: str) -> KeyRecord | None:
+        return await self._transact(keys.find_key(id))
+
+    async def add_key(self, key: KeyRecord) -> None:
+        await self._transact(keys.add_key(key), is_atomic=True)
+
+    async def rotate_key(self, id: str, new: KeyRecord, *, expires_at: float, now: float) -> KeyRecord | None:
+        return await self._transact(keys.rotate_key(id, new, expires_at, now), is_atomic=True)
+
+    async def revoke_key(self, id: str, by: str, *, now: float) -> KeyRecord | None:
+        return await self._transact(keys.revoke_key(id, by, now), is_atomic=True)
+
+    async def note_key_uses(self, uses: Mapping[str, float]) -> None:
+        await self._transact(keys.note_uses(uses), is_atomic=True)
 
     async def conversations_of(self, tenant: str, query: ConversationQuery) -> tuple[ConversationSummary, ...]:
         words = await self._search_words(query.text)
@@ -410,6 +468,11 @@ class SqlLedger(SqlRetention):
 
     async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:
         await self.apply(reply.conversation, epoch, (RecordReply(reply=reply, at=now),))
+
+    async def _store_offers(self, changes: Sequence[Change]) -> None:
+        for one in changes:
+            if isinstance(one, RecordReply):
+                await self._store_offer(one.reply.tool_usage)
 
     async def _store_offer(self, usage: ToolUsage | None) -> None:
         """Store the set of tools that a model was offered. Sets are few, and seldom new."""
@@ -436,8 +499,51 @@ class SqlLedger(SqlRetention):
         """Note where a tenant is, unless this is known; then return what is known."""
         return await self._transact(placements.place_tenant(tenant, place))
 
+    async def credential(self, tenant: str, principal: str, id: str) -> str | None:
+        return await self._transact(credentials.find_credential(tenant, principal, id))
+
+    async def credential_revision(self, tenant: str, principal: str, id: str) -> str:
+        return await self._transact(credentials.find_revision(tenant, principal, id))
+
+    async def store_credential(
+        self, tenant: str, principal: str, id: str, sealed: str, revision: str, *, now: float
+    ) -> None:
+        await self._transact(credentials.store_credential(tenant, principal, id, sealed, revision, now))
+
+    async def remove_credential(self, tenant: str, principal: str, id: str) -> bool:
+        return await self._transact(credentials.remove_credential(tenant, principal, id))
+
+    async def credential_owners(self, id: str, limit: int) -> tuple[tuple[str, str], ...]:
+        return tuple((tenant, principal) for tenant, principal, _ in await self.dated_owners(id, limit))
+
+    async def dated_owners(self, id: str, limit: int) -> list[tuple[str, str, float]]:
+        """Return the owners of a credential with the times of their last changes, the newest first."""
+        return await self._transact(credentials.find_owners(id, limit))
+
+    async def reseal_credentials(self, reseal: Callable[[str], str | None]) -> ResealReport:
+        report, after = ResealReport(), ("", "", "")
+        while after is not None:
+            # A page at a time, and each credential in a transaction of its own, so that nobody waits.
+            page, after = await self._transact(credentials.reseal_page(reseal, after))
+            report += page
+        return report
+
+    async def lease_credential(
+        self, tenant: str, principal: str, id: str, holder: str, until: float, *, now: float
+    ) -> bool:
+        return await self._transact(credentials.lease_credential(tenant, principal, id, holder, until, now))
+
+    async def release_credential(self, tenant: str, principal: str, id: str, holder: str) -> None:
+        await self._transact(credentials.release_credential(tenant, principal, id, holder))
+
     async def usage_report(self, query: UsageQuery) -> UsageReport:
         return await self._transact(tool_usage.find_usage(query))
+
+    async def call_seconds(self, query: UsageQuery) -> tuple[tuple[str, float], ...]:
+        return await self._transact(tool_usage.find_call_seconds(query))
+
+    async def tool_uses(self, tenant: str, since: float) -> tuple[ToolUse, ...]:
+        return await self._transact(tool_usage.find_uses(tenant, since))
 
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
         return await self._transact(verification.read_audit(conversation))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ferrule.core.context import Principal
-from ferrule.run.ledger import removal, retention, stored_requests, traces
+from ferrule.run.ledger import credentials, removal, retention, stored_requests, traces
 from ferrule.run.ledger.claim import require_name
 from ferrule.run.ledger.held_conversations import HeldConversations
 from ferrule.run.ledger.ledger import Ledger
@@ -155,6 +155,7 @@ class SqlRetention(Ledger):
             report.traces += count
             await after_batch(report)
         if not is_dry_run:
+            await self._transact(credentials.forget_credentials(principal.tenant, principal.name))
             await self._forget_words()
         return report
 

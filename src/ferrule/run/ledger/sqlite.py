@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,11 +25,11 @@ from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.search_sql import LIST_STATEMENTS, SQLITE_SEARCHES
 from ferrule.run.ledger.search_words import fts5_words, search_text
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
-from ferrule.run.ledger.sqlite_search import add_words, has_fts5, has_waiting, make_word_tables
+from ferrule.run.ledger.sqlite_search import BATCH, WORD_TABLE, add_words, has_fts5, has_waiting, make_word_tables
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import sqlite_write
-from ferrule.run.ledger.tables import INDEXES, LATER_INDEXES, NEW_COLUMNS, TABLES, Dialect
-from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction
+from ferrule.run.ledger.tables import INDEXES, LATER_INDEXES, NEW_COLUMNS, TABLES, VERSION, Dialect
+from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
 from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations, find_version, note_version
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ _STATEMENTS = DIALECT.statements(LIST_STATEMENTS, SQLITE_SEARCHES)
 _STEPS_UNTIL_WORDS = 100
 """After how many transactions the words of what they wrote are added to the index."""
 _BATCHES_BEFORE_SEARCH = 3
+_BUSY_SECONDS = 0.01
 
 
 class SqliteLedger(SqlLedger):
@@ -48,6 +50,7 @@ class SqliteLedger(SqlLedger):
         super().__init__()
         self._path = path
         self._wait = wait
+        self._set_wait = f"PRAGMA busy_timeout = {round(wait * 1000)}"
         self._thread = ThreadPoolExecutor(1, "ferrule-ledger")
         self._connection: sqlite3.Connection | None = None
         self._has_fts5 = False
@@ -96,20 +99,35 @@ class SqliteLedger(SqlLedger):
 
     async def _add_words(self) -> None:
         try:
-            while self._connection is not None and await self._in_thread(self._add_batch):
+            while self._connection is not None and await self._in_thread(self._add_batch_unless_busy):
                 # Others are in the thread's queue by now.
                 await asyncio.sleep(0)
         except LedgerError as fault:
             # What waits stays there, and the next search adds it, or reads it as it is.
             _log.warning("the words of some messages are not in the index yet: %s", fault)
 
+    def _add_batch_unless_busy(self) -> bool:
+        """Add a batch, unless another process writes just now: nothing else of this one must wait for that."""
+        connection = self._connection
+        if connection is None:
+            return False
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            return self._add_batch()
+        except sqlite3.OperationalError as fault:
+            if not _is_busy(fault):
+                raise
+            return False
+        finally:
+            connection.execute(self._set_wait)
+
     def _add_batch(self) -> bool:
-        """Add a batch. Returns whether more may wait."""
+        """Add a batch. Returns whether more waits than that: what has come since is for the next time."""
         connection = self._connection
         if connection is None or not has_waiting(connection):
             return False
         with _transaction(connection):
-            return add_words(connection) > 0
+            return add_words(connection) == BATCH
 
     async def _search_words(self, text: str) -> str | None:
         if not (text and self._has_fts5):
@@ -140,12 +158,12 @@ class SqliteLedger(SqlLedger):
             raise LedgerError(f"there is no ledger {self._path.name}", code="unknown_ledger")
         connection = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None)
         self._connection = connection
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_write_ahead_log(connection, self._wait)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         make_tables(connection)
         self._has_fts5 = has_fts5(connection)
-        if self._has_fts5:
+        if self._has_fts5 and not _has(connection, WORD_TABLE):
             with _transaction(connection):
                 make_word_tables(connection)
 
@@ -167,14 +185,67 @@ class _SqliteBeat:
         self._connection.close()
 
 
+def _use_write_ahead_log(connection: sqlite3.Connection, wait: float) -> None:
+    """Change a new file to a write-ahead log. SQLite does not wait for another process that does so: here we do."""
+    give_up = time.monotonic() + wait
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as fault:
+            if not _is_busy(fault) or time.monotonic() > give_up:
+                raise
+            time.sleep(_BUSY_SECONDS)
+
+
+def _is_busy(fault: sqlite3.OperationalError) -> bool:
+    # The code's upper bits say why it is busy.
+    return fault.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables, or raise them to the version of this release."""
+    """Make the tables, or raise them to the version of this release.
+
+    What is there is only read: there is one lock for everyone who writes, and a process that is stopped may have it.
+    """
+    before = None if not _has(connection, "ferrule_ledger") else _run(connection, find_version())
+    if before != VERSION or not _is_complete(connection):
+        before = _make_all(connection)
+    last = ""
+    for _ in range(BATCHES_WHEN_OPENED):
+        if before is None or not _run(connection, execute("unfilled", 1, last, 1)).rows:
+            return
+        _, last = run_transaction(connection, fill_conversations(last), is_atomic=True)
+
+
+def _is_complete(connection: sqlite3.Connection) -> bool:
+    """Whether all tables, columns and indexes of this release are there, and none that it replaces."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    texts = (*TABLES, *INDEXES, *(index.text for index in LATER_INDEXES))
+    # "CREATE UNIQUE INDEX IF NOT EXISTS name ...", "DROP INDEX IF EXISTS name".
+    made = {_name_in(text) for text in texts if text.startswith("CREATE")}
+    dropped = {_name_in(text) for text in texts if text.startswith("DROP")}
+    dropped |= {index.replaces for index in LATER_INDEXES if index.replaces}
+    return made <= names and not dropped & names and not any(_missing_columns(connection, one) for one in NEW_COLUMNS)
+
+
+def _name_in(text: str) -> str:
+    return text.partition("EXISTS ")[2].split()[0]
+
+
+def _missing_columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the statements that add the columns that a table lacks."""
+    columns = connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+    return DIALECT.new_columns(table, [name for (name,) in columns])
+
+
+def _make_all(connection: sqlite3.Connection) -> int | None:
+    """Make what is missing. Returns the version that there was; None if the ledger is new."""
     with _transaction(connection):
         _execute_all(connection, TABLES)
         before = _run(connection, find_version())
         for table in NEW_COLUMNS:
-            columns = connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
-            for text in DIALECT.new_columns(table, [name for (name,) in columns]):
+            for text in _missing_columns(connection, table):
                 connection.execute(text)
         _execute_all(connection, INDEXES)
         _execute_all(connection, [index.text for index in LATER_INDEXES])
@@ -182,12 +253,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
             connection, [f"DROP INDEX IF EXISTS {index.replaces}" for index in LATER_INDEXES if index.replaces]
         )
         _run(connection, note_version(before))
-    if before is None:
-        return
-    count, last = 1, ""
-    for _ in range(BATCHES_WHEN_OPENED):
-        if count:
-            count, last = run_transaction(connection, fill_conversations(last), is_atomic=True)
+    return before
 
 
 def run_transaction(connection: sqlite3.Connection, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
@@ -208,6 +274,10 @@ def _transaction(connection: sqlite3.Connection) -> Generator[None]:
         # Still open only if something was raised.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchall())
 
 
 def _execute_all(connection: sqlite3.Connection, texts: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ferrule.run.ledger.search_words import words_of
 
+WORD_TABLE = "ferrule_words"
 BATCH = 500
 """How many rows are added to the index in one transaction."""
 _SOURCES = {
@@ -26,7 +27,7 @@ _TABLES = (
         UNIQUE (kind, key, n))""",
     """CREATE TABLE IF NOT EXISTS ferrule_word_waiting (
         kind TEXT NOT NULL, key TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (kind, key, n)) WITHOUT ROWID""",
-    "CREATE VIRTUAL TABLE IF NOT EXISTS ferrule_words USING fts5(words, detail=none, "
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS {WORD_TABLE} USING fts5(words, detail=none, "
     "tokenize='unicode61 remove_diacritics 0')",
 )
 _WAITING = (
@@ -45,7 +46,7 @@ def has_fts5(connection: sqlite3.Connection) -> bool:
 
 def make_word_tables(connection: sqlite3.Connection) -> None:
     """Make the tables of the index inside a transaction. What the ledger contains already waits for it then."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ferrule_words'").fetchall():
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (WORD_TABLE,)).fetchall():
         return
     for text in (*_TABLES, *_triggers()):
         connection.execute(text)

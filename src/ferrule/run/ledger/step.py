@@ -37,7 +37,7 @@ class Version:
     epoch: int
     seq: int
     lease_until: float | None = None
-    """Compared only where the owner changes: a lease is renewed without a step."""
+    """Compared where the owner changes, or somebody else writes: a lease is renewed, or kept, without an audit row."""
 
 
 @dataclass(frozen=True, slots=True)

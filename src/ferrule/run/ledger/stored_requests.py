@@ -27,7 +27,6 @@ request, and must not be given an old answer.
 
 def claim_request(request: StoredRequest, is_retry: bool, now: float) -> Transaction[StoredRequest]:
     """Store a request, or return the earlier one that it repeats."""
-    require_name(request.answer, "the id of an answer")
     identity = (request.tenant, request.principal, request.api)
     if request.idempotency_key:
         yield from execute("forget_key", *identity, request.idempotency_key, float(now - KEY_SECONDS))
@@ -35,8 +34,7 @@ def claim_request(request: StoredRequest, is_retry: bool, now: float) -> Transac
         earlier = yield from _find_by_body(request, now)
         if earlier is not None:
             return earlier
-    row = (request.answer, *identity, request.body_sha256, request.idempotency_key, float(now), request.request_text)
-    if (yield from execute("add_request", *row)).count:
+    if (yield from execute("add_request", *request_row(request, now))).count:
         return request
     rows = (yield from execute("request_by_key", *identity, request.idempotency_key)).rows
     earlier = StoredRequest(*rows[0])
@@ -45,6 +43,12 @@ def claim_request(request: StoredRequest, is_retry: bool, now: float) -> Transac
             "this Idempotency-Key was sent with another body", hint="Use a new key for each new request."
         )
     return earlier
+
+
+def request_row(request: StoredRequest, now: float) -> tuple[object, ...]:
+    require_name(request.answer, "the id of an answer")
+    identity = (request.answer, request.tenant, request.principal, request.api)
+    return (*identity, request.body_sha256, request.idempotency_key, float(now), request.request_text)
 
 
 def move_request(answer: str, new_answer: str) -> Transaction[bool]:

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from ferrule.run.ledger import lease_tables, retention_tables
-from ferrule.run.ledger.lease_tables import HELD_UNTIL
+from ferrule.run.ledger import credential_tables, lease_tables, retention_tables
+from ferrule.run.ledger.lease_tables import HELD_UNTIL, IS_FREE
 
-VERSION = 6
+VERSION = 8
 # Each version only adds tables and columns to the one before, so these are upgraded by creating what is missing.
-UPGRADABLE = (1, 2, 3, 4, 5)
+UPGRADABLE = (1, 2, 3, 4, 5, 6, 7)
 
 # Everything of a conversation but its state, in the order of `ConversationRecord`.
 CONVERSATION_HEAD = (
@@ -48,7 +48,12 @@ TRACE = (
 )
 TRACED_REQUEST = (
     "id, trace, tenant, principal, at, api, request_id, seconds, status, model, finish, error, error_status, "
-    "error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages, history_key"
+    "error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages, history_key, "
+    "cached_tokens, prompt_prefix"
+)
+KEY = (
+    "id, sha256, name, tenant, permissions, created_at, created_by, expires_at, revoked_at, revoked_by, replaced_by, "
+    "last_used_at"
 )
 MAX_EARLIER_KEYS = 12
 """How many keys of a history one statement looks up."""
@@ -193,6 +198,15 @@ TABLES = (
     # A ledger over several databases: the number of this one, and where each tenant is.
     "CREATE TABLE IF NOT EXISTS ferrule_shard (id INT8 PRIMARY KEY, number INT8 NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ferrule_tenant (tenant TEXT PRIMARY KEY, shard INT8 NOT NULL)",
+    # Since version 8. Of a key only its hash is stored.
+    """CREATE TABLE IF NOT EXISTS ferrule_key (
+        id TEXT PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, name TEXT NOT NULL, tenant TEXT NOT NULL,
+        permissions TEXT NOT NULL, created_at REAL8 NOT NULL, created_by TEXT NOT NULL, expires_at REAL8,
+        revoked_at REAL8, revoked_by TEXT NOT NULL, replaced_by TEXT NOT NULL, last_used_at REAL8)""",
+    "CREATE INDEX IF NOT EXISTS ferrule_key_tenant ON ferrule_key (tenant, created_at, id)",
+    # One row: a number that every change of a key raises.
+    "CREATE TABLE IF NOT EXISTS ferrule_key_number (id INT8 PRIMARY KEY, number INT8 NOT NULL)",
+    *credential_tables.TABLES,
 )
 # What the tables of earlier versions lack. Conversations that exist are filled in afterwards: see `upgrade`.
 NEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -205,6 +219,11 @@ NEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
         **retention_tables.CONVERSATION_COLUMNS,
     },
     "ferrule_audit": retention_tables.AUDIT_COLUMNS,
+    # Since version 7.
+    "ferrule_traced_request": {
+        "cached_tokens": "INT8 NOT NULL DEFAULT 0",
+        "prompt_prefix": "TEXT NOT NULL DEFAULT ''",
+    },
 }
 _UNFINISHED = "('queued', 'in_progress')"
 
@@ -268,9 +287,12 @@ _FROM_PICKS = (
     "FROM ferrule_pick p JOIN ferrule_selection s ON s.conversation = p.conversation AND s.place = p.selection"
 )
 # The state of the last attempt, where the outcome of a call without side effects was lost: each retry appends a "~".
+# Only such a call has further attempts, and to find them all calls of the conversation are read.
 _FINAL_STATE = (
-    "COALESCE((SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
-    "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1), '')"
+    "COALESCE((SELECT CASE WHEN f.state <> 'unknown' THEN f.state ELSE "
+    "(SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
+    "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1) END "
+    "FROM ferrule_call f WHERE f.conversation = p.conversation AND f.id = p.call_id), '')"
 )
 # Sorted by the audit log, because ids do not sort as numbers do. Searched only if there is a call at all.
 _FIRST_TOOL = (
@@ -345,6 +367,55 @@ def _statistics(suffix: str, whose: str) -> dict[str, str]:
     return {f"{name}_counted{suffix}": text for name, text in statements.items()}
 
 
+# Tool usage by week, of a tenant's newest replies: a bounded number, because it is read again and again. Replies that
+# offered the same tools are one group. A set may hold thousands of tools, so only as many of the newest groups are kept
+# as have so many tools together; the others' calls do not count either.
+_KEPT_REPLIES = (
+    "WITH recent AS (SELECT s.conversation AS conversation, s.place AS place, s.at AS at, s.offer AS offer, "
+    "ROUND(s.at / 604800.0) AS week FROM ferrule_selection s "
+    "WHERE s.tenant = ? AND s.at >= ? ORDER BY s.at DESC LIMIT ?), "
+    "newest AS (SELECT r.offer AS offer, r.week AS week, COUNT(*) AS many, MAX(r.at) AS last FROM recent r "
+    "GROUP BY r.offer, r.week ORDER BY MAX(r.at) DESC, r.offer LIMIT ?), "
+    "sized AS (SELECT n.offer AS offer, n.week AS week, n.many AS many, n.last AS last, "
+    "(SELECT COUNT(*) FROM ferrule_offer o WHERE o.id = n.offer) AS size FROM newest n), "
+    "summed AS (SELECT z.offer AS offer, z.week AS week, z.many AS many, z.size AS size, "
+    "SUM(z.size) OVER (ORDER BY z.last DESC, z.offer, z.week ROWS UNBOUNDED PRECEDING) AS tools FROM sized z), "
+    "kept AS (SELECT t.offer AS offer, t.week AS week, t.many AS many FROM summed t WHERE t.tools - t.size < ?) "
+)
+_USES: Mapping[str, str] = {
+    "loads_by_week": f"{_KEPT_REPLIES}SELECT d.tool, t.week, SUM(t.many) "
+    "FROM kept t JOIN ferrule_offer o ON o.id = t.offer "
+    "JOIN ferrule_definition d ON d.fingerprint = o.fingerprint GROUP BY d.tool, t.week",
+    "picks_by_week": f"{_KEPT_REPLIES}SELECT d.tool, t.week, t.fate, t.became, COUNT(*) "
+    f"FROM (SELECT p.fingerprint AS fingerprint, r.week AS week, p.fate AS fate, {_FINAL_STATE} AS became "
+    "FROM kept g JOIN recent r ON r.offer = g.offer AND r.week = g.week "
+    "JOIN ferrule_pick p ON p.conversation = r.conversation AND p.selection = r.place) t "
+    "JOIN ferrule_definition d ON d.fingerprint = t.fingerprint GROUP BY d.tool, t.week, t.fate, t.became",
+}
+
+
+# How long calls took: the time between two rows of the audit log. Each row is read once, and a bounded number: the
+# newest conversations until they have so many rows, and of a longer one only its newest. No join is by call within a
+# conversation's log, because no index has it.
+_DURATIONS: Mapping[str, str] = {
+    f"call_seconds{suffix}": "SELECT k.tool, t.ended_at - t.started_at FROM ("
+    "SELECT a.conversation AS conversation, a.call_id AS call_id, "
+    "MAX(CASE WHEN a.kind = 'started' AND a.at >= ? THEN a.at END) AS started_at, "
+    "MAX(CASE WHEN a.kind <> 'started' THEN a.at END) AS ended_at FROM ("
+    "SELECT n.id AS id, n.born AS born, n.audit_seq AS audit_seq, "
+    "SUM(n.audit_seq) OVER (ORDER BY n.opened_at DESC, n.id ROWS UNBOUNDED PRECEDING) AS row_count "
+    "FROM (SELECT c.id AS id, c.born AS born, c.audit_seq AS audit_seq, c.opened_at AS opened_at "
+    f"FROM ferrule_conversation c WHERE {whose} AND (? = 1 OR c.principal = ?) AND c.changed_at >= ? "
+    "ORDER BY c.opened_at DESC, c.id LIMIT ?) n) r "
+    "JOIN ferrule_audit a ON a.conversation = r.id AND a.born IN (0, r.born) AND a.seq > r.audit_seq - ? "
+    "WHERE r.row_count - r.audit_seq < ? AND a.kind IN ('started', 'done', 'failed') "
+    "GROUP BY a.conversation, a.call_id) t "
+    "JOIN ferrule_call k ON k.conversation = t.conversation AND k.id = t.call_id "
+    "WHERE t.started_at IS NOT NULL AND t.ended_at IS NOT NULL"
+    for suffix, whose in (("", "c.tenant = ?"), ("_everywhere", "? = ''"))
+}
+
+
 # Every change is conditional on the state that it starts from. The number of changed rows tells whether it succeeded.
 STATEMENTS: Mapping[str, str] = {
     "note_version": "INSERT INTO ferrule_ledger (version) VALUES (?) ON CONFLICT (version) DO NOTHING",
@@ -394,7 +465,7 @@ STATEMENTS: Mapping[str, str] = {
     "continuation": f"SELECT {CONTINUATION} FROM ferrule_continuation WHERE conversation = ?",
     "due_continuations": f"SELECT {', '.join(f'n.{name}' for name in CONTINUATION.split(', '))} "
     "FROM ferrule_continuation n JOIN ferrule_conversation c ON c.id = n.conversation "
-    f"WHERE n.status = 'due' AND n.due_at <= ? AND {HELD_UNTIL} <= ? "
+    f"WHERE n.status = 'due' AND n.due_at <= ? AND {IS_FREE} "
     "AND NOT EXISTS (SELECT 1 FROM ferrule_response r "
     f"WHERE r.conversation = c.id AND r.status IN {_UNFINISHED}) ORDER BY n.due_at LIMIT ?",
     "end_continuation": "UPDATE ferrule_continuation SET status = ?, error = ? WHERE conversation = ? "
@@ -420,7 +491,7 @@ STATEMENTS: Mapping[str, str] = {
     "responses_in": "SELECT id FROM ferrule_response WHERE conversation = ? ORDER BY id",
     "unfinished_responses": f"SELECT {', '.join(f'r.{name}' for name in RESPONSE.split(', '))} "
     "FROM ferrule_response r JOIN ferrule_conversation c ON c.id = r.conversation "
-    f"WHERE r.status IN {_UNFINISHED} AND {HELD_UNTIL} <= ? ORDER BY r.created, r.id LIMIT ?",
+    f"WHERE r.status IN {_UNFINISHED} AND {IS_FREE} ORDER BY r.created, r.id LIMIT ?",
     # Events of an earlier release are rows of their own; those after them are in `ferrule_event`.
     "last_event": "SELECT COALESCE("
     "(SELECT e.first + e.many - 1 FROM ferrule_event e WHERE e.response = ? ORDER BY e.first DESC LIMIT 1), "
@@ -449,6 +520,8 @@ STATEMENTS: Mapping[str, str] = {
     "add_definition": _insert("ferrule_definition", "fingerprint, tool, description")
     + " ON CONFLICT (fingerprint) DO NOTHING",
     "add_offer": _insert("ferrule_offer", "id, fingerprint") + " ON CONFLICT (id, fingerprint) DO NOTHING",
+    **_USES,
+    **_DURATIONS,
     **{name: text for suffix, whose in _TENANT_CONDITIONS.items() for name, text in _statistics(suffix, whose).items()},
     # Traces. What a request adds is summed up in its trace, so that a list need not read the requests.
     # In one statement: the request itself, if it was recorded when it began, and the traces that it may belong to.
@@ -492,6 +565,25 @@ STATEMENTS: Mapping[str, str] = {
     "forget_trace_tools": "DELETE FROM ferrule_trace_tool WHERE trace = ?",
     "forget_trace": "DELETE FROM ferrule_trace WHERE id = ?",
     **retention_tables.STATEMENTS,
+    # Keys.
+    "key_number": "SELECT number FROM ferrule_key_number",
+    "raise_key_number": "INSERT INTO ferrule_key_number (id, number) VALUES (0, 1) "
+    "ON CONFLICT (id) DO UPDATE SET number = ferrule_key_number.number + 1",
+    "key_tenants": "SELECT (SELECT min(tenant) FROM ferrule_key), (SELECT max(tenant) FROM ferrule_key)",
+    "key": f"SELECT {KEY} FROM ferrule_key WHERE id = ?",
+    "usable_keys": f"SELECT {KEY} FROM ferrule_key WHERE (revoked_at IS NULL OR revoked_at > ?) "
+    "AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, id",
+    "keys_of": f"SELECT {KEY} FROM ferrule_key WHERE tenant = ? AND (created_at, id) < (?, ?) "
+    "ORDER BY created_at DESC, id DESC LIMIT ?",
+    "all_keys": f"SELECT {KEY} FROM ferrule_key WHERE (created_at, id) < (?, ?) "
+    "ORDER BY created_at DESC, id DESC LIMIT ?",
+    "add_key": _insert("ferrule_key", KEY) + " ON CONFLICT DO NOTHING",
+    "replace_key": "UPDATE ferrule_key SET replaced_by = ?, expires_at = ? "
+    "WHERE id = ? AND revoked_at IS NULL AND replaced_by = '' AND (expires_at IS NULL OR expires_at > ?)",
+    "revoke_key": "UPDATE ferrule_key SET revoked_at = ?, revoked_by = ? WHERE id = ? AND revoked_at IS NULL",
+    "note_key_use": "UPDATE ferrule_key SET last_used_at = ? "
+    "WHERE id = ? AND (last_used_at IS NULL OR last_used_at < ?)",
+    **credential_tables.STATEMENTS,
     # The audit log.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
     # See `placements`.

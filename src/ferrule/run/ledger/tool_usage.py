@@ -12,6 +12,7 @@ from typing import cast
 
 from ferrule.core.json_text import digest, loads
 from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool_use import ToolUse
 from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.ledger import CallState
 from ferrule.run.ledger.transaction import Row, Transaction, execute
@@ -30,6 +31,17 @@ from ferrule.run.tool_usage import (
 )
 
 MAX_UNKNOWN_NAMES = 100
+MAX_RECENT_REPLIES = 5_000
+"""Of how many replies the usage by week is read. A process reads it every few minutes."""
+MAX_RECENT_OFFERS = 200
+"""Of how many different sets of tools, by week."""
+MAX_OFFERED_TOOLS = 50_000
+"""How many tools the sets that these replies offered have together. The set that goes beyond it is read whole."""
+MAX_TIMED_CONVERSATIONS = 2_000
+"""Of how many conversations the times of calls are read."""
+MAX_TIMED_ROWS = 20_000
+"""How many rows of audit logs the times of calls are read from; twice as many if one conversation has most of them."""
+_WEEK_SECONDS = 7 * 86_400.0
 _FAILED = frozenset({CallState.FAILED.value, CallState.UNKNOWN.value})
 _RowKey = tuple[str, str]
 
@@ -73,6 +85,36 @@ def find_usage(query: UsageQuery) -> Transaction[UsageReport]:
             unknown_names[key] = unknown_names.get(key, 0) + int(count)
     most = sorted(unknown_names.items(), key=lambda one: (-one[1], one[0]))
     return UsageReport(tuple(sorted(rows, key=_by_use)), tuple(UnknownToolName(*key, count) for key, count in most))
+
+
+def find_uses(tenant: str, since: float) -> Transaction[tuple[ToolUse, ...]]:
+    """Return how often models loaded and called each tool, by week. Calls that were no use count as failed."""
+    whose = (tenant, float(since), MAX_RECENT_REPLIES, MAX_RECENT_OFFERS, MAX_OFFERED_TOOLS)
+    loads = (yield from execute("loads_by_week", *whose)).rows
+    picks = (yield from execute("picks_by_week", *whose)).rows
+    loaded = {(tool, float(week)): int(count) for tool, week, count in loads}
+    counts: dict[tuple[str, float], UsageCounts] = {}
+    for tool, week, fate, state, count in picks:
+        key = (tool, float(week))
+        more = _attempt_counts(AttemptStatus(fate), state, int(count), 0, 0)
+        counts[key] = counts.get(key, UsageCounts()) + more
+    return tuple(
+        ToolUse(
+            *(tool, week * _WEEK_SECONDS, loaded.get((tool, week), 0), one.picked + one.refused),
+            failed=one.failed + one.denied + one.refused,
+        )
+        for tool, week in sorted({*loaded, *counts})
+        for one in (counts.get((tool, week), UsageCounts()),)
+    )
+
+
+def find_call_seconds(query: UsageQuery) -> Transaction[tuple[tuple[str, float], ...]]:
+    """Return how long calls of the newest conversations took, each with its tool."""
+    where = "_everywhere" if query.tenant is None else ""
+    whose = (query.tenant or "", int(query.principal is None), query.principal or "", float(query.since))
+    limits = (MAX_TIMED_CONVERSATIONS, MAX_TIMED_ROWS, MAX_TIMED_ROWS)
+    rows = (yield from execute(f"call_seconds{where}", float(query.since), *whose, *limits)).rows
+    return tuple((tool, max(float(took), 0.0)) for tool, took in rows if query.tool in ("", tool))
 
 
 def merge_reports(reports: Iterable[UsageReport]) -> UsageReport:

@@ -32,6 +32,29 @@ class RequestError:
     detail: str = ""
 
 
+class ChangedBy(StrEnum):
+    """Who changed the beginning of a prompt since the request before."""
+
+    NOBODY = ""
+    CLIENT = "client"
+    GATEWAY = "gateway"
+    TEMPLATE = "template"  # The model's chat template, which writes the same messages in another way.
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPrefix:
+    """How the prompt of a request continues that of the request before it in the same run.
+
+    `what` says what changed first. The sizes are in bytes: of the prompt before, and of its beginning that is the same,
+    0 if that is not known. A change is located to 256 bytes.
+    """
+
+    by: ChangedBy
+    what: str
+    kept_bytes: int
+    previous_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRequest:
     """One request, from which client and with which result. `seconds` is None while it runs."""
@@ -48,6 +71,8 @@ class TracedRequest:
     finish: str = ""
     error: RequestError | None = None
     prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """How many of the prompt's tokens the engine had in its cache; it read the others."""
     completion_tokens: int = 0
     cost: float | None = None
     """In the currency of the configured prices; None without them."""
@@ -60,8 +85,15 @@ class TracedRequest:
     """The messages that it added, as JSON; as many of them as are kept."""
     history_key: str = ""
     """The key of the history up to and including the reply. See `run.history_key`."""
+    prompt_prefix: PromptPrefix | None = None
+    """What changed since the request before; None if there is none, or none that is known."""
     earlier_keys: tuple[str, ...] = ()
     """The keys of the beginnings of its history, longest first. Only used to find its trace, and not stored."""
+
+    @property
+    def read_tokens(self) -> int:
+        """How many tokens of the prompt the engine had to read."""
+        return max(0, self.prompt_tokens - self.cached_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

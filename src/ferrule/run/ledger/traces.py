@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any, cast
 
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import LedgerError
@@ -18,6 +19,8 @@ from ferrule.run.ledger.queries import Range, find_conversations, like_pattern, 
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.tables import MAX_EARLIER_KEYS
 from ferrule.run.ledger.trace import (
+    ChangedBy,
+    PromptPrefix,
     RequestError,
     Trace,
     TracedRequest,
@@ -150,12 +153,26 @@ def _request_row(trace: str, request: TracedRequest) -> tuple[object, ...]:
         *((error.code, error.status, error.message, error.detail) if error else ("", 0, "", "")),
         *(request.prompt_tokens, request.completion_tokens, request.cost, dumps(list(request.tools))),
         *(request.conversation, request.messages_text, request.history_key),
+        *(request.cached_tokens, _prefix_text(request.prompt_prefix)),
     )
 
 
 def _request(row: Row, *, is_stale: bool) -> TracedRequest:
     id, tenant, principal, at, api, request_id, seconds, status, model, finish, *rest = row
-    code, http_status, message, detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages = rest
+    (
+        code,
+        http_status,
+        message,
+        detail,
+        prompt_tokens,
+        completion_tokens,
+        cost,
+        tools,
+        conversation,
+        messages,
+        *prompt,
+    ) = rest
+    cached_tokens, prompt_prefix = prompt
     was_running = status == TraceStatus.RUNNING.value
     return TracedRequest(
         id=id,
@@ -170,12 +187,25 @@ def _request(row: Row, *, is_stale: bool) -> TracedRequest:
         finish=finish,
         error=RequestError(code=code, status=http_status, message=message, detail=detail) if code else None,
         prompt_tokens=prompt_tokens,
+        cached_tokens=cached_tokens,
         completion_tokens=completion_tokens,
         cost=cost,
         tools=tuple(map(str, loads(tools))),  # pyright: ignore[reportArgumentType]  # it was written as a list
         conversation=conversation,
         messages_text=messages,
+        prompt_prefix=_read_prefix(prompt_prefix),
     )
+
+
+def _prefix_text(prefix: PromptPrefix | None) -> str:
+    return "" if prefix is None else dumps([prefix.by, prefix.what, prefix.kept_bytes, prefix.previous_bytes])
+
+
+def _read_prefix(text: str) -> PromptPrefix | None:
+    if not text:
+        return None
+    by, what, kept_bytes, previous_bytes = cast("list[Any]", loads(text))
+    return PromptPrefix(ChangedBy(by), what, kept_bytes, previous_bytes)
 
 
 def _summary(row: Row) -> TraceSummary:

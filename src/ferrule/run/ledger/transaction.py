@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.core.json_text import loads
+from ferrule.core.outcome import Unknown
 from ferrule.run.ledger.ledger import (
     Approval,
     ApprovalState,
@@ -53,13 +54,16 @@ def execute(name: str, *values: object) -> Transaction[QueryResult]:
 
 def call_of(row: Row) -> CallRecord:
     *identity, side_effects, needs_approval, state, epoch, outcome = row
+    recorded = outcome_from_dict(_decode_json(outcome))
+    task = recorded.reason if state == CallState.STARTED and isinstance(recorded, Unknown) else ""
     return CallRecord(
         *_with_bytes(identity, 4),
         side_effects=bool(side_effects),
         needs_approval=bool(needs_approval),
         state=CallState(state),
         epoch=epoch,
-        outcome=outcome_from_dict(_decode_json(outcome)),
+        outcome=None if task else recorded,
+        task=task,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
+from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.audit_chain import hash_of_fields
 from ferrule.run.ledger.claim import encode_json, sha256
@@ -59,8 +60,15 @@ class Transition:
     """The number, the hash and the time of the last audit row, once there is one."""
 
     @staticmethod
-    def of(record: ConversationRecord, now: float, known: Known = NOTHING_KNOWN) -> Transition:
-        return Transition(record, float(now), Version(record.epoch, record.seq), known=known)
+    def of(
+        record: ConversationRecord, now: float, known: Known = NOTHING_KNOWN, *, is_owners: bool = True
+    ) -> Transition:
+        """Return a change of this conversation, by its owner or by anyone else.
+
+        Only the owner knows of its lease what is not read: anyone else must not write back one that has changed since.
+        """
+        lease_until = None if is_owners else record.lease_until
+        return Transition(record, float(now), Version(record.epoch, record.seq, lease_until), known=known)
 
     def write(self, kind: Kind, *values: object) -> None:
         self._rows.setdefault(kind, []).append(values)
@@ -252,7 +260,8 @@ def change(held: HeldConversations, conversation: str, epoch: int | None, now: f
     for _ in range(_MAX_TRIES):
         known = held.get(conversation, epoch)
         record = known or (yield from find_owned(conversation, epoch))
-        transition = Transition.of(record, now, held.known(conversation) if known is not None else NOTHING_KNOWN)
+        known_rows = held.known(conversation) if known is not None else NOTHING_KNOWN
+        transition = Transition.of(record, now, known_rows, is_owners=epoch is not None)
         try:
             result = yield from body(transition)
         except LedgerError:
@@ -319,7 +328,10 @@ def _call_change(call: CallRecord) -> Values:
 
 
 def _outcome_text(call: CallRecord) -> str:
-    return "null" if call.outcome is None else encode_json(outcome_as_dict(call.outcome))
+    # A started call has no outcome. What stands there instead is the task, as an outcome that releases without tasks
+    # can read: they may run beside this one.
+    outcome = Unknown(call.task, code="task") if call.task else call.outcome
+    return "null" if outcome is None else encode_json(outcome_as_dict(outcome))
 
 
 def _call_row(call: CallRecord) -> Values:

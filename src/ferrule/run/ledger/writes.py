@@ -33,6 +33,7 @@ class Kind(StrEnum):
     PICK = "pick"
     PICK_REMOVAL = "pick_removal"
     CONTINUATION = "continuation"
+    REQUEST = "request"
     AUDIT = "audit"
 
 
@@ -205,6 +206,10 @@ WRITES: Mapping[Kind, Write] = {
         key=("conversation",),
         # Each further decision starts a new generation.
         replaces={"generation": "ferrule_continuation.generation + 1", **_replaced("due_at attempts status error")},
+    ),
+    Kind.REQUEST: Write(
+        "ferrule_request",
+        _typed("answer tenant principal api body_sha256 idempotency_key begun_at request", begun_at=_REAL),
     ),
     Kind.AUDIT: Write(
         "ferrule_audit",

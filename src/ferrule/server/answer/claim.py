@@ -32,6 +32,7 @@ from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import SMALL_BODY_BYTES, Request
+from ferrule.server.tools.service import CallKey
 
 _KEY = "idempotency-key"
 _MAX_KEY_LENGTH = 255
@@ -47,8 +48,15 @@ async def claim_turn(gateway: Gateway, http_request: Request, body: Mapping[str,
     """
     if turn.resumes:
         return await _with_first_request(gateway, turn)
-    answer = await claim_answer(gateway, http_request, body, _record_of(turn), turn.conversation)
-    return turn if answer is None else claimed(turn, http_request, answer)
+    request = await _request_of(gateway, http_request, body, _record_of(turn), turn.conversation)
+    if request is None:
+        return turn
+    is_retry = _is_retry(http_request.headers)
+    if turn.tool_owner is ToolOwner.GATEWAY and not request.idempotency_key and not is_retry:
+        # It repeats no other request: its conversation is new, and is opened before anything else happens.
+        return replace(turn, is_claimed=True, new_request=request)
+    stored = await gateway.ledger.claim_request(request, is_retry=is_retry, now=time.time())
+    return replace(claimed(turn, http_request, stored.answer), is_repeat=stored.answer != turn.conversation)
 
 
 def claimed(turn: Turn, http_request: Request, answer: str) -> Turn:
@@ -69,7 +77,7 @@ async def store_turn(gateway: Gateway, turn: Turn, api: str) -> Turn:
         request = StoredRequest(
             *(turn.conversation, principal.tenant, principal.name, api, "", "", 0.0, dumps(record.as_json()))
         )
-        await gateway.ledger.claim_request(request, is_retry=False, now=time.time())
+        return replace(turn, new_request=request)
     return turn
 
 
@@ -77,14 +85,9 @@ async def claim_answer(
     gateway: Gateway, http_request: Request, body: Mapping[str, Any], record: ResumeRecord, answer: str
 ) -> str | None:
     """Store a request. Returns the id of its answer: `answer`, or that of the first attempt. None if not needed."""
-    key = _read_key(http_request.headers)
-    if not key and not _may_have_effects(gateway, http_request.principal, record):
+    request = await _request_of(gateway, http_request, body, record, answer)
+    if request is None:
         return None
-    principal = http_request.principal
-    request = StoredRequest(
-        *(answer, principal.tenant, principal.name, http_request.path),
-        *(await _body_sha256(http_request, body), key, 0.0, dumps(record.as_json())),
-    )
     is_retry = _is_retry(http_request.headers)
     return (await gateway.ledger.claim_request(request, is_retry=is_retry, now=time.time())).answer
 
@@ -95,15 +98,34 @@ async def has_effects(ledger: Ledger, conversation: str) -> bool:
     return any(call.side_effects and call.state is not CallState.REFUSED for call in calls)
 
 
+async def _request_of(
+    gateway: Gateway, http_request: Request, body: Mapping[str, Any], record: ResumeRecord, answer: str
+) -> StoredRequest | None:
+    """Return what is stored of a request. None if it has no key and begins no effect."""
+    key, principal = _read_key(http_request.headers), http_request.principal
+    if not key and not _may_have_effects(gateway, principal, record):
+        return None
+    return StoredRequest(
+        *(answer, principal.tenant, principal.name, http_request.path),
+        *(await _body_sha256(http_request, body), key, 0.0, dumps(record.as_json())),
+    )
+
+
 def _record_of(turn: Turn) -> ResumeRecord:
     return ResumeRecord(
-        request=replace(turn.request, messages=()), tool_owner=turn.tool_owner, tool_names=turn.tool_names
+        request=replace(turn.request, messages=()),
+        tool_owner=turn.tool_owner,
+        tool_names=turn.tool_names,
+        scopes=turn.principal.scopes,
     )
 
 
 async def _with_first_request(gateway: Gateway, turn: Turn) -> Turn:
-    # No database stores NUL in text, and no conversation of another principal may be resumed: that is checked later.
-    stored = await gateway.ledger.stored_request(turn.resumes) if turn.resumes.isprintable() else None
+    # No database stores NUL in text, and the task of an MCP client is a single call, and no turn.
+    if not turn.resumes.isprintable() or turn.resumes.startswith(CallKey.PREFIX):
+        return turn
+    # No conversation of another principal may be resumed: that is checked later.
+    stored = await gateway.ledger.stored_request(turn.resumes)
     if stored is None or (stored.tenant, stored.principal) != (turn.principal.tenant, turn.principal.name):
         return turn
     record = ResumeRecord.from_json(stored.request)
@@ -122,9 +144,13 @@ def _may_have_effects(gateway: Gateway, principal: Principal, record: ResumeReco
 
 
 async def _body_sha256(http_request: Request, body: Mapping[str, Any]) -> str:
-    if len(http_request.body) <= SMALL_BODY_BYTES:
-        return sha256(canonical_bytes(body))
-    return await asyncio.to_thread(lambda: sha256(canonical_bytes(body)))
+    try:
+        if len(http_request.body) <= SMALL_BODY_BYTES:
+            return sha256(canonical_bytes(body))
+        return await asyncio.to_thread(lambda: sha256(canonical_bytes(body)))
+    except ValueError as error:
+        # In a field that nobody reads.
+        raise DefinitionError("the request body contains a number that is too large", hint="Send less.") from error
 
 
 def _is_retry(headers: Mapping[str, str]) -> bool:

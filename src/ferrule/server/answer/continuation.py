@@ -18,19 +18,19 @@ from typing import Any, cast
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
 from ferrule.dialects.caller_error import caller_error
+from ferrule.engines.engine import Engine
 from ferrule.errors import DrainingError, FencedError, FerruleError, LedgerUnavailableError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.ledger.continuation import DONE, FAILED, Continuation
 from ferrule.run.ledger.ledger import CallState
+from ferrule.run.server_questions import CONVERSATION
 from ferrule.server.answer.confirming_executor import executor_of
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.result import COMPLETED, FAILURE, result_of
 from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.answer.webhook import WebhookSender
-from ferrule.server.auth.keys import current_principal
 from ferrule.server.gateway import Gateway
-from ferrule.server.router import RoutedEngine
 from ferrule.server.tools.service import UNNAMED_PREFIX, CallKey, CallRequest, ToolService
 
 _MAX_RUNNING = 16
@@ -116,16 +116,23 @@ class ContinuationRunner:
         if data is None or not state.get("loop"):
             # A program's own conversation, which it continues itself; or one that has ended by now.
             return
-        await self._resume_turn(id, ResumeRecord.from_json(data), self._principal(continuation))
+        resume_record = ResumeRecord.from_json(data)
+        await self._resume_turn(id, resume_record, self._principal(continuation, resume_record.scopes))
 
     async def _run_calls(self, continuation: Continuation) -> None:
         """Run approved calls that came one by one, without a conversation."""
-        id, principal = continuation.conversation, self._principal(continuation)
+        id = continuation.conversation
         for call in await self._gateway.ledger.calls(id):
             if call.state is CallState.APPROVED:
+                # The call was admitted when it came: of a caller with a token, that is all that is known.
+                principal = self._principal(continuation, frozenset({call.tool}))
                 if id.startswith(UNNAMED_PREFIX):
                     await self._gateway.ledger.mark_uncollected(id, call.id)
-                request = CallRequest(name=call.tool, arguments=call.arguments.decode(), principal=principal)
+                # The only ones of these with a stored request are tasks.
+                is_task = await self._gateway.ledger.stored_request(id) is not None
+                request = CallRequest(
+                    name=call.tool, arguments=call.arguments.decode(), principal=principal, is_task=is_task
+                )
                 await self._service.call(request, CallKey(id, call.id))
 
     async def _resume_turn(self, id: str, record: ResumeRecord, principal: Principal) -> None:
@@ -139,7 +146,7 @@ class ContinuationRunner:
             conversation=id,
         )
 
-        async def open_conversation(turn: Turn, engine: RoutedEngine) -> ToolConversation:
+        async def open_conversation(turn: Turn, engine: Engine) -> ToolConversation:
             # Nobody waits here for the next decision: it is another continuation.
             options: dict[str, Any] = {**conversation_options(gateway, turn, record.instructions), "patience": 0.0}
             executor = executor_of(gateway, record, principal)
@@ -150,8 +157,8 @@ class ContinuationRunner:
             async for _ in events:
                 pass
 
-    def _principal(self, continuation: Continuation) -> Principal:
-        return current_principal(self._gateway.config, continuation.principal, continuation.tenant)
+    def _principal(self, continuation: Continuation, recorded_scopes: frozenset[str] | None) -> Principal:
+        return self._gateway.keys.current_principal(continuation.principal, continuation.tenant, recorded_scopes)
 
     async def _end(self, continuation: Continuation) -> None:
         ledger = self._gateway.ledger
@@ -176,10 +183,10 @@ class ContinuationRunner:
         )
 
     def _webhook(self, continuation: Continuation, status: str) -> str:
-        """Return the body of the webhook; empty if none is configured."""
-        if not self._gateway.config.server.webhook_url:
-            return ""
+        """Return the body of the webhook; empty if none is configured, or if it was a server's question."""
         id = continuation.conversation
+        if not self._gateway.config.server.webhook_url or id.startswith(CONVERSATION):
+            return ""
         data: dict[str, Any] = {
             "conversation": id,
             "tenant": continuation.tenant,

@@ -43,8 +43,9 @@ async def stream_keyed_reply(
                     yield event
             reply = reply_fold.reply()
             receipts = {call.id: call.receipt for call in reply.calls if call.receipt is not None}
-            record = TurnRecord(len(request.messages), reply.finish_reason, reply.usage, receipts=receipts)
-            messages = messages_as_json([*request.messages, reply.as_message()])
+            start = len(turn.request.messages)
+            record = TurnRecord(start, reply.finish_reason, reply.usage, receipts=receipts, stop=reply.stop)
+            messages = messages_as_json([*turn.request.messages, reply.as_message()])
             # Of the same form as the state of a `ToolConversation`, so that whatever shows conversations can show it.
             state = {"version": _VERSION, "messages": messages, "loop": None, "turn": record.as_dict()}
             await lease.save(StateUpdate.of(state))

@@ -22,6 +22,7 @@ from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import Field
 from ferrule.errors import DefinitionError
+from ferrule.run.ledger.ledger import StoredRequest
 
 
 class ToolOwner(StrEnum):
@@ -48,6 +49,10 @@ class Turn:
     conversation: str = ""
     is_claimed: bool = False
     """Whether the request is stored: then the conversation may have begun to answer it before. See `answer.claim`."""
+    new_request: StoredRequest | None = None
+    """A claimed request that is not stored yet: it is stored when its conversation is opened."""
+    is_repeat: bool = False
+    """Whether an earlier request began the answer: this one joins it, and is no second use of a quota."""
     is_keyed: bool = False
     """Whether it is stored under an `Idempotency-Key`: sent again with it, the request joins its answer."""
     is_recorded: bool = False

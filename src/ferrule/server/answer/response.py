@@ -15,10 +15,20 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, cast
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol, Self, TypeVar, cast
 
-from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, TextDelta, add_usage
+from ferrule.core.event import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    FinishReason,
+    TextDelta,
+    ToolSearch,
+    add_usage,
+)
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.dialects.extension import KEY
 from ferrule.errors import FerruleError
@@ -35,7 +45,6 @@ from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.answer.waiting_text import waiting_text
 from ferrule.server.config.config import GatewayLimits
-from ferrule.server.gateway import Gateway
 from ferrule.server.http import StreamingResponse
 
 _FIRST_DATA_SECONDS = 10.0
@@ -54,10 +63,28 @@ class ExtensionEvent:
 AnswerEvent = Event | ExtensionEvent
 
 
-class ApiEncoder(Protocol):
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+E_co = TypeVar("E_co", covariant=True)
+
+
+class AnswerEvents(Protocol[E_co]):
+    """The events of one answer: an `AnswerStream`, or the parts of an answer that is forwarded."""
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> E_co: ...
+
+    async def aclose(self) -> None: ...
+
+
+class ApiEncoder(Protocol[E_contra]):
     """Encodes the events of one answer in one API as bytes."""
 
-    def feed(self, event: LoopEvent, /) -> bytes: ...
+    def feed(self, event: E_contra, /) -> bytes: ...
 
     def fail(self, error: FerruleError, /) -> bytes:
         """End the answer with an error of the API."""
@@ -103,7 +130,14 @@ class RoundFlattener:
                 return [ExtensionEvent({"tool_progress": {"id": id, **asdict(progress)}})]
             case ToolFinished(result):
                 data = {"id": result.tool_call_id, "name": result.name, "is_error": result.is_error}
-                return [ExtensionEvent({"tool_finished": {**data, "content": result.content}})]
+                media = {"media": [one.as_dict() for one in result.media]} if result.media else {}
+                return [ExtensionEvent({"tool_finished": {**data, "content": result.content, **media}})]
+            case ToolSearch(declared=declared) if declared:
+                return [event]
+            case ToolSearch(call, _, found):
+                # A client that brings its own tools never heard of a search.
+                data = {"id": call.id, "arguments": call.function.arguments, "found": list(found)}
+                return [ExtensionEvent({"tool_search": data})] if self.gateway_runs_calls else []
             case ConfirmationRequired(call, approval):
                 self._pending.append(event)
                 data = {"approval": approval, "id": call.id, "name": call.name, "arguments": call.function.arguments}
@@ -140,7 +174,7 @@ class RoundFlattener:
         if self.gateway_runs_calls and reason is FinishReason.TOOL_CALLS:
             # The calls were the gateway's, and have been run.
             reason = FinishReason.STOP
-        return [*events, Finish(reason, usage)]
+        return [*events, Finish(reason, usage, self._finish.stop if self._finish else "")]
 
     def _pending_events(self) -> list[AnswerEvent]:
         """Report the pending approvals, also as text, for clients that do not read the extension."""
@@ -177,14 +211,14 @@ class FlatEncoder(ABC):
 def _sum_usage(earlier: Finish | None, latest: Finish) -> Finish:
     if earlier is None or earlier.usage is None or latest.usage is None:
         return latest
-    return Finish(latest.reason, add_usage(earlier.usage, latest.usage))
+    return replace(latest, usage=add_usage(earlier.usage, latest.usage))
 
 
-async def collect_answer(gateway: Gateway, turn: Turn) -> tuple[Reply, list[ExtensionEvent]]:
+async def collect_answer(answer: AnswerStream) -> tuple[Reply, list[ExtensionEvent]]:
     """Return the whole answer to a turn, and its extension events."""
-    flattener, folding = RoundFlattener.of(turn), ReplyFold()
+    flattener, folding = RoundFlattener.of(answer.turn), ReplyFold()
     extension_events: list[ExtensionEvent] = []
-    async with aclosing(AnswerStream(gateway, turn)) as events:
+    async with aclosing(answer) as events:
         async for loop_event in events:
             for event in flattener.feed(loop_event):
                 if isinstance(event, ExtensionEvent):
@@ -194,7 +228,7 @@ async def collect_answer(gateway: Gateway, turn: Turn) -> tuple[Reply, list[Exte
     return folding.reply(), extension_events
 
 
-async def stream_answer(events: AnswerStream, encoder: ApiEncoder, limits: GatewayLimits) -> StreamingResponse:
+async def stream_answer(events: AnswerEvents[E], encoder: ApiEncoder[E], limits: GatewayLimits) -> StreamingResponse:
     """Return the answer as a stream. An error before there is something to send is raised here."""
     first = asyncio.ensure_future(_next_data(events, encoder))
     try:
@@ -208,12 +242,13 @@ async def stream_answer(events: AnswerStream, encoder: ApiEncoder, limits: Gatew
         raise
     return StreamingResponse(
         _encode_events(first, events, encoder),
+        headers=events.headers,
         keep_alive=encoder.keep_alive,
         keep_alive_seconds=limits.keep_alive_seconds,
     )
 
 
-async def _next_data(events: AnswerStream, encoder: ApiEncoder) -> bytes:
+async def _next_data(events: AnswerEvents[E], encoder: ApiEncoder[E]) -> bytes:
     """Encode events until there is something to send; empty at the end of the answer."""
     async for event in events:
         if data := encoder.feed(event):
@@ -222,7 +257,7 @@ async def _next_data(events: AnswerStream, encoder: ApiEncoder) -> bytes:
 
 
 async def _encode_events(
-    first: asyncio.Future[bytes], events: AnswerStream, encoder: ApiEncoder
+    first: asyncio.Future[bytes], events: AnswerEvents[E], encoder: ApiEncoder[E]
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(events):
@@ -236,6 +271,11 @@ async def _encode_events(
         yield encoder.fail(error)
     finally:
         first.cancel()
+
+
+def response_headers(answer: AnswerStream, reply: Reply) -> dict[str, str]:
+    """Return the headers of an answer that is sent whole."""
+    return {**answer.headers, **receipts_header(reply)}
 
 
 def receipts_header(reply: Reply) -> dict[str, str]:

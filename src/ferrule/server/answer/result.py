@@ -100,4 +100,5 @@ def _pair_view(call: ToolCall, result: ToolResult) -> dict[str, Any]:
         "arguments": call.function.arguments,
         "content": result.content,
         "is_error": result.is_error,
+        **({"media": [one.as_dict() for one in result.media]} if result.media else {}),
     }

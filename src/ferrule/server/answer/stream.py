@@ -8,6 +8,7 @@ events, or as WebSocket frames.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
@@ -15,14 +16,18 @@ from typing import Any, Self, cast
 
 from ferrule.core import history
 from ferrule.core.context import CallContext
-from ferrule.core.event import CallEnd, Diagnostic, Finish, FinishReason, RuleShown, TextDelta
+from ferrule.core.event import CallEnd, Diagnostic, Finish, FinishReason, RuleShown, TextDelta, ToolSearch
 from ferrule.core.message import ChatMessage
+from ferrule.core.named_media import MEDIA_NAMED, named_kinds
 from ferrule.core.reply import ReplyFold
 from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.deadlines import DeadlineTimer
+from ferrule.engines.engine import Engine
 from ferrule.errors import EngineTimeoutError, FerruleError, InterruptedAnswerError, LedgerError, NotFoundError
+from ferrule.run.call_loops import GuardedRequest, guard_request, loop_text
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.events import LoopEnded, LoopEvent
+from ferrule.run.events import LoopEnded, LoopEvent, ToolFinished
+from ferrule.run.lease import Lease
 from ferrule.run.ledger.trace import TraceStatus
 from ferrule.run.machine import State
 from ferrule.run.tool_usage import tool_usage_of
@@ -33,12 +38,22 @@ from ferrule.server.answer.waiting_text import waiting_text
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.answer_record import AnswerRecord
 from ferrule.server.observability.metrics import CHOICE_EVENTS
+from ferrule.server.observability.prompt_prefix import PromptParts
 from ferrule.server.observability.trace_recorder import OpenRequest
+from ferrule.server.quotas.charge import QuotaUse
+from ferrule.server.quotas.rate_headers import rate_headers
 from ferrule.server.router import RoutedEngine
 
 # Why a call was not passed on, except that it was cut off: then the finish reason says so.
-_REFUSALS = frozenset({"invalid_arguments", "not_offered", "malformed_call", "one_call_only", "bad_arguments"})
-ConversationOpener = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
+_REFUSALS = frozenset(
+    {"invalid_arguments", "not_offered", "malformed_call", "one_call_only", "bad_arguments", "repeated_call"}
+)
+_BEFORE_PROMPTS = frozenset({Finish, ToolFinished, ToolSearch})
+LOOP = "ferrule-loop"
+"""The response header with the calls that the client's history repeats, and what was done about each."""
+MEDIA = "ferrule-media"
+"""The response header with what the engine does not take, of which the model reads only the names."""
+ConversationOpener = Callable[[Turn, Engine], Awaitable[ToolConversation]]
 
 
 class AnswerStream:
@@ -53,11 +68,14 @@ class AnswerStream:
 
     def __init__(self, gateway: Gateway, turn: Turn, open_conversation: ConversationOpener | None = None) -> None:
         self._gateway = gateway
-        self._turn = turn
+        self.turn = turn
+        self._guarded = _guard(gateway, turn.tool_owner, turn.request)
         self._open_conversation = open_conversation or self._open_own_conversation
         self._limits = gateway.config.limits
         self._seconds = self._limits.first_seconds
-        self._deadline = time.monotonic() + self._limits.total_seconds
+        self._first_seconds = self._limits.first_seconds
+        self._total_seconds = self._limits.total_seconds or math.inf
+        self._deadline = time.monotonic() + self._total_seconds
         self._timer: DeadlineTimer | None = None
         self._record: AnswerRecord | None = None
         self._trace: OpenRequest | None = None
@@ -75,7 +93,16 @@ class AnswerStream:
         self._texts: list[str] = []
         """The visible text, in the pieces in which it was streamed."""
         self._last_event: LoopEvent | None = None
+        self._quota_uses: tuple[QuotaUse, ...] = ()
+        self._named_media = ""
+        """Of the latest round: it counts through the whole conversation."""
         self._is_closed = False
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a response to this request says in its head. An engine names media before it sends anything else."""
+        media = {MEDIA: f"named: {self._named_media}"} if self._named_media else {}
+        return {**_loop_header(self._guarded), **media, **rate_headers(self._quota_uses)}
 
     def __aiter__(self) -> Self:
         return self
@@ -87,19 +114,21 @@ class AnswerStream:
             event = await self._next_event()
         # Whatever broke the answer off, everything is closed, and the record has it.
         except BaseException as error:
-            client_error = error
+            client_error = cause = error
             try:
                 try:
                     await self._close(error)
                 except FerruleError as other_error:
                     client_error = other_error
                 if isinstance(client_error, FerruleError):
+                    # A stored response looks at the cause: after a drain, another process continues it.
+                    cause = client_error
                     client_error = await self._after_effects(client_error)
             finally:
                 self._trace_end(client_error)
             if client_error is error:
                 raise
-            raise client_error from error
+            raise client_error from cause if cause is not client_error else error
         if event is None:
             try:
                 await self._close(None)
@@ -121,12 +150,13 @@ class AnswerStream:
         if trace is None:
             return
         trace.error = error if isinstance(error, FerruleError) else None
-        is_kept = self._turn.is_claimed and self._events is not None
-        if self._conversation is not None or is_kept:
-            trace.conversation = self._turn.resumes or self._turn.conversation
+        is_kept = self.turn.is_claimed and self._events is not None
+        if is_kept if self._conversation is None else self._conversation.is_recorded:
+            trace.conversation = self.turn.resumes or self.turn.conversation
         if record is not None:
             trace.model, trace.finish, trace.cost = record.model, record.finish, record.cost
             trace.prompt_tokens, trace.completion_tokens = record.prompt_tokens, record.completion_tokens
+            trace.cached_tokens = record.cached_tokens
             trace.tools = tuple(record.tools)
         trace.status = _trace_status(record, error)
         trace.reply = self._shown_reply(record) if trace.error is None else None
@@ -141,8 +171,9 @@ class AnswerStream:
 
     async def _next_event(self) -> LoopEvent | None:
         if self._trace is None:
-            turn = self._turn
+            turn = self.turn
             self._trace = self._gateway.traces.begin(turn.principal, turn.request.messages, turn.request.model or "")
+            self._trace.parts = PromptParts(turn.request.messages, turn.request.tools, deferred=_deferred(turn.request))
             self._trace.conversation = turn.conversation if turn.is_recorded or turn.resumes else ""
         if self._last_event is not None:
             event, self._last_event = self._last_event, None
@@ -153,7 +184,7 @@ class AnswerStream:
         try:
             if self._events is None:
                 # Another process may own the conversation: an engine is not to blame for that wait.
-                timer.start(self._limits.total_seconds if self._is_joinable else self._seconds, task)
+                timer.start(self._total_seconds if self._is_joinable else self._seconds, task)
                 self._events = await self._begin()
             timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)), task)
             if self._record is not None:
@@ -189,6 +220,9 @@ class AnswerStream:
                 self._repairs.append(event)
             case CallEnd(complete=complete):
                 self._calls.add(complete)
+            case ToolSearch(declared="") if self.turn.request.tool_search is not None:
+                # It was recorded by another process, which does not record whose search it was.
+                return replace(event, declared=self.turn.request.tool_search.name)
             case Finish(reason):
                 refusals, calls = self._refusals, self._calls
                 self._refusals, self._calls = [], set()
@@ -218,32 +252,56 @@ class AnswerStream:
         kind = event.__class__
         if kind is not RuleShown:
             # The gateway sends this one by itself: the deadline of the engine's first output still runs.
-            self._seconds = self._limits.between_seconds
+            # After a round, a tool or a search, the engine reads the prompt of the next one.
+            is_prompt_next = kind in _BEFORE_PROMPTS
+            self._seconds = self._first_seconds if is_prompt_next else self._limits.between_seconds
         if kind is TextDelta:
             self._texts.append(cast("TextDelta", event).text)
+        elif isinstance(event, Diagnostic):
+            if event.code == MEDIA_NAMED:
+                self._named_media = named_kinds(event.message)
         elif self._fold is not None and kind in CHOICE_EVENTS:
             self._fold.add(event)  # pyright: ignore[reportArgumentType]  # these are events of the model
         if self._record is not None:
             self._record.record_event(event)
 
     async def _begin(self) -> AsyncGenerator[LoopEvent]:
-        gateway, turn = self._gateway, self._turn
-        engine = gateway.engine(turn.request, turn.principal)
-        await gateway.request_limits.check(turn.request)
+        gateway, turn = self._gateway, self.turn
+        engine = gateway.engine(turn.request.model, turn.principal)
+        if engine.traits.reads_silently:
+            self._first_seconds = max(self._limits.first_seconds, self._limits.silent_first_seconds)
+            self._seconds = self._first_seconds
+        await gateway.request_limits.check(turn.request, gateway.may_defer(turn.request))
+        if not (turn.resumes or turn.is_repeat):
+            # What is resumed or joined was counted when it began.
+            self._quota_uses = await gateway.quotas.admit_request(turn.principal)
         request = self._request_for(engine)
+        if self._trace is not None:
+            parts = self._trace.parts
+            parts.gateway_messages = request.messages
+            if turn.tool_owner is ToolOwner.GATEWAY:
+                parts.gateway_tools = gateway.tool_catalog.tools_for(turn.principal, turn.tool_names)
+            request = replace(request, on_prompt=parts.add_prompt)
         gateway_runs_calls = turn.tool_owner is ToolOwner.GATEWAY
         own_tools = gateway.tool_catalog.tools if gateway_runs_calls else ()
         self._record = gateway.telemetry.begin_answer(
             engine.model, engine.traits.name, own_tools, turn.resumes or turn.conversation
         )
         self._record.begin()
+        answering = gateway.with_tool_search(
+            engine,
+            turn.principal,
+            has_own_tools=gateway_runs_calls,
+            client_tools=request.tools,
+            declared=request.tool_search,
+        )
         if not gateway_runs_calls:
             if request.tools:
                 self._caller_request, self._fold = request, ReplyFold()
             if turn.is_claimed:
-                return stream_keyed_reply(gateway, turn, engine, request)
-            return engine.stream_request(request)
-        self._conversation = await self._open_conversation(replace(turn, request=request), engine)
+                return stream_keyed_reply(gateway, turn, answering, request)
+            return answering.stream_request(request)
+        self._conversation = await self._open_conversation(replace(turn, request=request), answering)
         if turn.is_claimed:
             return self._conversation.stream_joined(request.messages)
         if not turn.resumes:
@@ -252,37 +310,44 @@ class AnswerStream:
         is_unfinished = self._conversation.is_unfinished
         return self._conversation.stream_resumed() if is_unfinished else self._conversation.stream_joined(())
 
+    def _postpone(self) -> None:
+        """The engine reads the prompt, or writes what is not sent yet: its silence begins anew."""
+        if self._timer is not None:
+            seconds = max(self._first_seconds, self._limits.between_seconds)
+            self._timer.postpone(min(seconds, max(self._deadline - time.monotonic(), 0.0)))
+
     @property
     def _is_joinable(self) -> bool:
-        return self._turn.is_claimed or bool(self._turn.resumes)
+        return self.turn.is_claimed or bool(self.turn.resumes)
 
     def _request_for(self, engine: RoutedEngine) -> ToolCallRequest:
-        config, request = self._gateway.config, self._turn.request
+        config, request = self._gateway.config, self._guarded.request
         policy, choice = request.tool_choice_policy, request.tool_choice
+        # While a call is excluded no call is demanded: nothing else may be left to call.
+        is_configured = policy is ChoicePolicy.AUTO and not request.excluded_calls
         return replace(
             request,
             # The configured name, not the client's: metrics and records are labelled with it.
             model=engine.model,
             max_tokens=config.limits.max_tokens if request.max_tokens is None else request.max_tokens,
-            tool_choice_policy=config.tool_choice_policy if policy is ChoicePolicy.AUTO else policy,
-            tool_choice=ToolChoice.auto() if self._turn.tool_owner is ToolOwner.NOBODY else choice,
+            tool_choice_policy=config.tool_choice_policy if is_configured else policy,
+            on_progress=self._postpone,
+            tool_choice=ToolChoice.auto() if self.turn.tool_owner is ToolOwner.NOBODY else choice,
         )
 
-    async def _open_own_conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
+    async def _open_own_conversation(self, turn: Turn, engine: Engine) -> ToolConversation:
         """Open the conversation in the ledger, so that each call runs at most once."""
         gateway = self._gateway
-        id = turn.resumes or turn.conversation
+        id, seconds = turn.resumes or turn.conversation, gateway.config.lease_seconds
+        executor = gateway.tool_catalog.executor(turn.principal, turn.tool_names)
+        options: dict[str, Any] = {"is_one_turn": True, **conversation_options(gateway, turn)}
         if turn.resumes:
             await _check_owner(gateway, turn)
+        elif turn.new_request is not None:
+            lease = Lease.prepare(gateway.ledger, id, turn.principal, seconds, turn.new_request)
+            return ToolConversation.with_lease(lease, engine, executor, **options)
         return await ToolConversation.open(
-            gateway.ledger,
-            id,
-            engine,
-            gateway.tool_catalog.executor(turn.principal, turn.tool_names),
-            lease=gateway.config.lease_seconds,
-            waits=self._is_joinable,
-            is_one_turn=True,
-            **conversation_options(gateway, turn),
+            gateway.ledger, id, engine, executor, lease=seconds, waits=self._is_joinable, **options
         )
 
     async def _after_effects(self, error: FerruleError) -> FerruleError:
@@ -290,10 +355,11 @@ class AnswerStream:
 
         A client that retried the request would otherwise begin the effect again, or request a second approval.
         """
-        id = self._turn.resumes or self._turn.conversation
-        if self._conversation is None or isinstance(error, InterruptedAnswerError):
+        id = self.turn.resumes or self.turn.conversation
+        is_recorded = self._conversation is not None and self._conversation.is_recorded
+        if not is_recorded or isinstance(error, InterruptedAnswerError):
             return error
-        if self._turn.is_keyed and error.retryable:
+        if self.turn.is_keyed and error.retryable:
             # Sent again with its key, it joins this answer: nothing begins anew.
             return error
         try:
@@ -320,7 +386,36 @@ class AnswerStream:
             if self._conversation is not None:
                 await self._conversation.close()
             if self._record is not None:
+                self._spend(self._record, is_broken_off=error is not None and not self.turn.is_repeat)
                 self._record.end(error)
+
+    def _spend(self, record: AnswerRecord, *, is_broken_off: bool) -> None:
+        """Count what the answer has used."""
+        prompt_chars = sum(len(message.content) for message in self.turn.request.messages)
+        tokens = record.tokens_used(prompt_chars, is_broken_off=is_broken_off)
+        self._gateway.quotas.spend(self.turn.principal, tokens, record.cost or 0.0)
+
+
+def loop_headers(gateway: Gateway, tool_owner: ToolOwner, request: ToolCallRequest) -> dict[str, str]:
+    """Return the header that says which calls the client's history repeats; none if there is no such call."""
+    return _loop_header(_guard(gateway, tool_owner, request))
+
+
+def _guard(gateway: Gateway, tool_owner: ToolOwner, request: ToolCallRequest) -> GuardedRequest:
+    """Find loops in a history of calls that the client runs. A loop of the gateway's own calls has its own limits."""
+    if tool_owner is ToolOwner.CALLER and gateway.config.loop_guard:
+        return guard_request(request)
+    return GuardedRequest(request)
+
+
+def _loop_header(guarded: GuardedRequest) -> dict[str, str]:
+    return {LOOP: loop_text(guarded.loops)} if guarded.loops else {}
+
+
+def _deferred(request: ToolCallRequest) -> frozenset[str]:
+    """Return the names of the tools that the client sent and the model is offered only after they were loaded."""
+    entries = request.client_body.body.get("tools") if request.client_body is not None else None
+    return frozenset(str(one.get("name")) for one in entries or () if one.get("defer_loading"))
 
 
 def _trace_status(record: AnswerRecord | None, error: BaseException | None) -> TraceStatus:
@@ -340,7 +435,7 @@ def conversation_options(gateway: Gateway, turn: Turn, instructions: str | None 
     return {
         "patience": gateway.config.approval_patience_seconds,
         "request": replace(turn.request, messages=(), tools=()),
-        "context": CallContext(principal=turn.principal),
+        "context": CallContext(principal=turn.principal, is_stopping=gateway.is_stopping),
         "instructions": instructions or "",
         "on_usage": gateway.tool_usage.record_usage,
         "hooks": gateway.hooks,

@@ -13,14 +13,14 @@ from ferrule.dialects.field import wants_stream
 from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
 from ferrule.dialects.openai_chat.request_decoder import read_request, uses_functions, wants_usage
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
-from ferrule.dialects.sse import encode_json, encode_json_text, json_line
+from ferrule.dialects.sse import DONE, encode_json, encode_json_text, json_line
 from ferrule.errors import FerruleError
 from ferrule.server.answer.claim import claim_turn
 from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
     FlatEncoder,
     collect_answer,
-    receipts_header,
+    response_headers,
     stream_answer,
     with_extension_events,
 )
@@ -29,7 +29,6 @@ from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
 
 _KEEP_ALIVE = b": keep-alive\n\n"
-_DONE = b"data: [DONE]\n\n"
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -45,10 +44,13 @@ def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     body, request = await http_request.read(read_request)
+    request = gateway.sort_options(request)
+    gateway.telemetry.record_ignored(request.ignored)
     principal = http_request.principal
     is_live = gateway.sends_live_arguments(principal)
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal), is_live=is_live)
     turn = await claim_turn(gateway, http_request, body, turn)
+    answer = AnswerStream(gateway, turn)
     fields: dict[str, Any] = {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "model": request.model or gateway.router.engine(None).model,
@@ -58,10 +60,10 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     if wants_stream(body):
         chunk_encoder = ChunkEncoder(**fields, include_usage=wants_usage(body), is_live=turn.is_live)
         encoder = ChatEncoder(turn, chunk_encoder, fields)
-        return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
-    reply, extension_events = await collect_answer(gateway, turn)
+        return await stream_answer(answer, encoder, gateway.config.limits)
+    reply, extension_events = await collect_answer(answer)
     return Response.json(
-        with_extension_events(body_of(reply, **fields), extension_events), headers=receipts_header(reply)
+        with_extension_events(body_of(reply, **fields), extension_events), headers=response_headers(answer, reply)
     )
 
 
@@ -103,4 +105,4 @@ class ChatEncoder(FlatEncoder):
         return b"".join([*chunks, encode_json_text(dumps(error_body(error)))])
 
     def end(self) -> bytes:
-        return _DONE
+        return DONE

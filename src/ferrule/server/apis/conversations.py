@@ -23,7 +23,7 @@ from ferrule.run.timeline_entry import title_of
 from ferrule.server.answer.result import RUNNING, WAITING, result_of
 from ferrule.server.apis.query import read_limit, read_terms, reported_cursor
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
+from ferrule.server.http import ADMIN, ANY, AnyResponse, Request, Response, Route
 from ferrule.server.tools.approval_context import approval_view
 
 MAX_LIMIT = 100
@@ -68,7 +68,7 @@ def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 def _search(request: Request, limit: int) -> ConversationQuery:
     params = read_terms(request, "text", "tool", "after", "principal")
-    principal = params["principal"] if "admin" in request.rights else request.principal.name
+    principal = params["principal"] if ADMIN in request.rights else request.principal.name
     return ConversationQuery(
         principal=principal, text=params["text"], tool=params["tool"], after=params["after"], limit=limit
     )
@@ -77,7 +77,7 @@ def _search(request: Request, limit: int) -> ConversationQuery:
 def may_see(request: Request, record: ConversationRecord | TraceSummary) -> bool:
     """Whether it belongs to the principal, or to the tenant of an admin."""
     is_own = record.principal == request.principal.name
-    return record.tenant == request.principal.tenant and (is_own or "admin" in request.rights)
+    return record.tenant == request.principal.tenant and (is_own or ADMIN in request.rights)
 
 
 async def may_decide(gateway: Gateway, request: Request, record: ConversationRecord) -> bool:

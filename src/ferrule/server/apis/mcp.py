@@ -1,7 +1,8 @@
 """`/mcp`: the gateway as an MCP server over streamable HTTP, without sessions, for both generations of the protocol.
 
 Calls follow the rules of `/v1/tools/call`. A call that needs approval returns an error that names the approval. A
-client of 2026-07-28 that can ask its user, with a key that may approve, is sent an elicitation instead.
+client of 2026-07-28 that can ask its user, with a key that may approve, is sent an elicitation instead. A client that
+takes tasks is sent one for a call that takes long or waits (`mcp_tasks`).
 """
 
 from __future__ import annotations
@@ -9,23 +10,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, cast
 
 from ferrule.core.call import ToolResult
 from ferrule.core.context import DEFAULT_HOPS, Principal, Progress
 from ferrule.core.json_text import digest, dumps, loads
-from ferrule.core.tool import ToolDefinition
-from ferrule.core.visible_text import visible, visible_text
 from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.mcp_server import (
-    HANDSHAKE,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    MODERN,
     REFUSED,
-    SERVER,
-    STRUCTURED,
     RpcError,
     RpcNotification,
     RpcRequest,
@@ -36,124 +31,23 @@ from ferrule.dialects.mcp_server import (
 )
 from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import AuthorityError, FerruleError
-from ferrule.run.ledger.ledger import Approval, CallState, Ledger
+from ferrule.run.ledger.ledger import CallState, Ledger
+from ferrule.server.apis.mcp_results import (
+    approval_elicitation,
+    approval_pending_result,
+    discover_result,
+    initialize_result,
+    read_approval_answer,
+    tool_call_result,
+    tools_list_result,
+)
+from ferrule.server.apis.mcp_tasks import RESULT, McpTasks, Reply
 from ferrule.server.apis.tools import HOPS, read_hops
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import EVENTS, AnyResponse, Request, Response, Route, StreamingResponse
 from ferrule.server.tools.approval_decision import ApprovalDecision, record_decision
+from ferrule.server.tools.call_tasks import CallTasks
 from ferrule.server.tools.service import UNNAMED_PREFIX, CallKey, CallRequest, CompletedCall, ToolService
-
-PAGE = 500
-_TTL = 30_000
-_HEADER_KEYWORD = "x-mcp-header"
-# JSON Schema keywords that map names to schemas, and keywords whose values are data.
-_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_VALUES = frozenset({"const", "default", "enum", "examples"})
-_CAPABILITIES = {"tools": {"listChanged": False}}
-_INSTRUCTIONS = "Tools of a Ferrule gateway. Calls with side effects wait for a person's approval."
-CODE, CALL_ID, APPROVAL = "ferrule.dev/code", "ferrule.dev/call-id", "ferrule.dev/approval"
-
-
-def initialize_result(rpc: RpcRequest) -> dict[str, Any]:
-    return {
-        "protocolVersion": rpc.version,
-        "capabilities": _CAPABILITIES,
-        "serverInfo": SERVER,
-        "instructions": _INSTRUCTIONS,
-    }
-
-
-def discover_result() -> dict[str, Any]:
-    versions = [*MODERN, *reversed(HANDSHAKE)]
-    result = {"supportedVersions": versions, "capabilities": _CAPABILITIES, "instructions": _INSTRUCTIONS}
-    return {**result, "ttlMs": _TTL, "cacheScope": "public"}
-
-
-def tools_list_result(rpc: RpcRequest, tools: Iterable[ToolDefinition], cursor: str = "") -> dict[str, Any]:
-    """Return one page, sorted by name; the cursor is the last name of the page before."""
-    remaining = sorted((tool for tool in tools if tool.name > cursor), key=lambda tool: tool.name)
-    page = remaining[:PAGE]
-    result: dict[str, Any] = {"tools": [_tool_view(tool) for tool in page]}
-    if len(remaining) > PAGE:
-        result["nextCursor"] = page[-1].name
-    # Private, because other keys may use other tools.
-    return {**result, "ttlMs": _TTL, "cacheScope": "private"} if rpc.is_modern else result
-
-
-def tool_call_result(rpc: RpcRequest, result: ToolResult, code: str = "", **meta: str) -> dict[str, Any]:
-    body: dict[str, Any] = {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
-    is_structured = not isinstance(result.content, str) if rpc.is_modern else isinstance(result.content, dict)
-    if is_structured and result.content is not None and rpc.version in STRUCTURED:
-        body["structuredContent"] = result.content
-    own = {CODE: code, CALL_ID: result.tool_call_id, **meta}
-    return {**body, "_meta": {key: value for key, value in own.items() if value}}
-
-
-def approval_pending_result(rpc: RpcRequest, approval: Approval) -> dict[str, Any]:
-    message = (
-        f"requires_confirmation: {approval.tool} has side effects and waits for a person's approval ({approval.id}). "
-        "Nothing was done. After approval, the same call with the same arguments runs it."
-    )
-    result = ToolResult(approval.call_id, approval.tool, message, is_error=True)
-    return tool_call_result(rpc, result, "requires_confirmation", **{APPROVAL: approval.id})
-
-
-def approval_elicitation(approval: Approval) -> dict[str, Any]:
-    """Return the elicitation that asks the client's user for approval. The text shows the exact bytes that will run."""
-    form = {
-        "type": "object",
-        "properties": {"approve": {"type": "boolean", "title": "Allow exactly this call, once", "default": False}},
-        "required": ["approve"],
-    }
-    message = f"Allow {visible(approval.tool)} with {visible_text(approval.arguments)}?"
-    params = {"mode": "form", "message": message, "requestedSchema": form}
-    return {
-        "inputRequests": {"approval": {"method": "elicitation/create", "params": params}},
-        "requestState": approval.id,
-    }
-
-
-def read_approval_answer(rpc: RpcRequest) -> tuple[str, bool | None]:
-    """Read the approval that a client answers, and the answer; None if its user gave none."""
-    state, responses = rpc.params.get("requestState"), rpc.params.get("inputResponses")
-    response = cast("dict[str, Any]", responses).get("approval") if isinstance(responses, dict) else None
-    if not isinstance(state, str) or not isinstance(response, dict):
-        return "", None
-    answer = cast("dict[str, Any]", response)
-    content = answer.get("content")
-    approve = cast("dict[str, Any]", content).get("approve") if isinstance(content, dict) else None
-    match answer.get("action"):
-        case "accept":
-            return state, approve is True
-        case "decline":
-            return state, False
-        case _:
-            return state, None
-
-
-def _tool_view(tool: ToolDefinition) -> dict[str, Any]:
-    schema = {**cast("dict[str, Any]", without_header_keywords(tool.parameters)), "type": "object"}
-    hints = {"readOnlyHint": not tool.side_effects, "destructiveHint": tool.side_effects}
-    return {"name": tool.name, "description": tool.description, "inputSchema": schema, "annotations": hints}
-
-
-def without_header_keywords(schema: object) -> object:
-    """Remove `x-mcp-header` keywords: a tool's server may want arguments in headers, but our clients must not care."""
-    if isinstance(schema, list):
-        return [without_header_keywords(one) for one in cast("list[object]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    keywords = cast("Mapping[str, Any]", schema)
-    return {key: _part(key, value) for key, value in keywords.items() if key != _HEADER_KEYWORD}
-
-
-def _part(key: str, value: Any) -> Any:
-    if key in _VALUES:
-        return value
-    if key in _SCHEMA_MAPS and isinstance(value, dict):
-        return {name: without_header_keywords(one) for name, one in cast("dict[str, Any]", value).items()}
-    return without_header_keywords(value)
-
 
 _ENDED = frozenset({CallState.DONE, CallState.FAILED, CallState.UNKNOWN, CallState.REFUSED})
 
@@ -195,7 +89,6 @@ IDEMPOTENCY_KEY, META_HOPS = "ferrule.dev/idempotency-key", "ferrule.dev/hops"
 _MAX_CALL_ID = 200
 _APPROVAL = re.compile("[0-9a-f]{1,64}")
 _KEEP_ALIVE = b": keep-alive\n\n"
-Reply = dict[str, Any] | RpcError
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -222,6 +115,7 @@ class _McpServer:
     def __init__(self, gateway: Gateway, service: ToolService) -> None:
         self._gateway = gateway
         self._service = service
+        self._tasks = McpTasks(gateway, CallTasks(gateway, service))
 
     async def answer(self, http_request: Request) -> AnyResponse:
         rpc = read_message(http_request.body, http_request.headers)
@@ -229,7 +123,8 @@ class _McpServer:
             return Response(status=202)
         if isinstance(rpc, RpcError):
             return _response(rpc)
-        if rpc.method == "tools/call" and rpc.progress_token is not None and _accepts_events(http_request):
+        may_take_long = rpc.progress_token is not None if rpc.method == "tools/call" else rpc.method == RESULT
+        if may_take_long and _accepts_events(http_request):
             data, keep_alive_seconds = (
                 self._with_progress(http_request, rpc),
                 self._gateway.config.limits.keep_alive_seconds,
@@ -254,6 +149,8 @@ class _McpServer:
                 )
             case "tools/call", _:
                 return await self._call_tool(http_request, rpc, on_progress)
+            case _ if self._tasks.has_method(rpc):
+                return await self._tasks.reply(http_request, rpc)
             case method, _:
                 return error_for(rpc, METHOD_NOT_FOUND, f"unknown method {method[:80]!r}")
 
@@ -282,14 +179,17 @@ class _McpServer:
 
     async def _run_call(self, http_request: Request, rpc: RpcRequest, call_request: CallRequest) -> Reply:
         approval, answer = read_approval_answer(rpc)
+        if rpc.wants_task:
+            return await self._tasks.begin(rpc, call_request)
+        if not approval and self._tasks.may_answer_with_task(rpc, http_request):
+            return await self._tasks.call(rpc, call_request)
         key = await self._apply_answer(http_request, call_request, approval, answer) if approval else None
         key = key or await self._repeat_key(call_request)
         call = await self._service.call(call_request, key)
         if isinstance(call, CompletedCall):
             if key is not None:
                 await self._gateway.ledger.collect(key.conversation, key.call_id)
-            code = call.outcome.code if call.result.is_error else ""
-            return result_message(rpc, tool_call_result(rpc, call.result, code))
+            return result_message(rpc, tool_call_result(rpc, call.result, call.error_code))
         if rpc.supports_forms and "approve" in http_request.rights and not approval:
             return result_message(rpc, approval_elicitation(call.approval), "input_required")
         return result_message(rpc, approval_pending_result(rpc, call.approval))

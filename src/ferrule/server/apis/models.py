@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from ferrule.dialects.extension import KEY
 from ferrule.errors import NotFoundError
 from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
+from ferrule.server.router import RoutedEngine
 
+_CONVERSATION_APIS = ("chat/completions", "messages", "responses")
+"""Every model has these; others depend on its engine."""
 _UNKNOWN_DATE = "1970-01-01T00:00:00Z"
 
 
 def routes(gateway: Gateway) -> list[Route]:
     def visible_models(request: Request) -> list[dict[str, Any]]:
-        return [_model(name) for name in gateway.router.models if request.principal.may_use(f"model:{name}")]
+        return [
+            _model(name, model)
+            for name, model in gateway.router.models.items()
+            if request.principal.may_use(f"model:{name}")
+        ]
 
     async def list_models(request: Request) -> AnyResponse:
         data = visible_models(request)
@@ -33,6 +41,7 @@ def routes(gateway: Gateway) -> list[Route]:
     ]
 
 
-def _model(name: str) -> dict[str, Any]:
+def _model(name: str, model: RoutedEngine) -> dict[str, Any]:
+    apis = [*_CONVERSATION_APIS, *sorted(model.forwarded_apis)]
     openai = {"id": name, "object": "model", "created": 0, "owned_by": "ferrule"}
-    return {**openai, "type": "model", "display_name": name, "created_at": _UNKNOWN_DATE}
+    return {**openai, "type": "model", "display_name": name, "created_at": _UNKNOWN_DATE, KEY: {"apis": apis}}

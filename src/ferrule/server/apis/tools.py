@@ -1,5 +1,7 @@
 """`/v1/tools`, `/v1/tools/{name}` and `/v1/tools/call`. The last is `llm.tools.call@1.0` over HTTP.
 
+`/v1/tools?text=...` lists only the tools that fit the text, the best first.
+
 A call with side effects is answered with 202 and its approval until a person decides. The same call with the same
 `call_id` then runs it, once.
 """
@@ -19,10 +21,11 @@ from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.server.answer.continuation import ContinuationRunner
+from ferrule.server.apis.query import read_limit, read_terms
 from ferrule.server.auth.request_limits import check_json
 from ferrule.server.config.config import GatewayLimits
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import AnyResponse, Request, Response, Route
+from ferrule.server.http import OPERATOR, AnyResponse, Request, Response, Route
 from ferrule.server.tools.approval_context import approval_view
 from ferrule.server.tools.enforcement import enforcement_of
 from ferrule.server.tools.service import CallRequest, CompletedCall, PendingCall, ToolService
@@ -30,6 +33,8 @@ from ferrule.server.tools.service import CallRequest, CompletedCall, PendingCall
 HOPS = "ferrule-hops"
 """How many more levels deep tools may call tools. A call from inside a tool must pass on the value it received."""
 CALL_ID = "ferrule-call-id"
+DEFAULT_MATCHES, MAX_MATCHES = 20, 200
+"""How many tools a search returns."""
 _LATEST = 1e12
 _NAME = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 # The four wire error codes of the specification, with their HTTP status.
@@ -44,12 +49,24 @@ def routes(gateway: Gateway) -> list[Route]:
     ContinuationRunner(gateway, service).open()
 
     async def list_tools(request: Request) -> AnyResponse:
+        text = read_terms(request, "text")["text"]
+        if text.strip():
+            return await find_tools(request, text)
         offered = gateway.tool_catalog.tools_for(request.principal)
         owner_of = gateway.tool_catalog.source.owner_of
         data = [tool_view(tool, owner_of(tool.name)) for tool in sorted(offered, key=lambda tool: tool.name)]
-        # Notices name tools that are not offered and that others may not know of, so only admins see them.
-        notices = list(gateway.tool_catalog.notices) if "admin" in request.rights else []
+        # Notices name tools that are not offered and that others may not know of, so only operators see them.
+        notices = list(gateway.tool_catalog.notices) if OPERATOR in request.rights else []
         return Response.json({"object": "list", "data": data, "notices": notices})
+
+    async def find_tools(request: Request, text: str) -> AnyResponse:
+        limit = read_limit(request, DEFAULT_MATCHES, MAX_MATCHES)
+        matches = await gateway.tool_catalog.search(request.principal, text, limit)
+        owner_of = gateway.tool_catalog.source.owner_of
+        data = [
+            {**tool_view(match.tool, owner_of(match.tool.name)), "score": round(match.score, 3)} for match in matches
+        ]
+        return Response.json({"object": "list", "data": data, "notices": []})
 
     async def get_tool(request: Request) -> AnyResponse:
         name = request.params["name"]
@@ -157,6 +174,7 @@ def _call_response(completed: CompletedCall) -> Response:
         "name": completed.call.name,
         "arguments": completed.call.function.arguments,
         "content": result.content,
+        **({"media": [one.as_dict() for one in result.media]} if result.media else {}),
         "is_error": result.is_error,
         "code": code,
     }

@@ -14,11 +14,11 @@ from typing import Any, cast
 from ferrule.core.json_text import loads
 from ferrule.errors import DefinitionError, NotFoundError
 from ferrule.run.ledger.title import title_of_messages
-from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceStatus, TraceSummary
+from ferrule.run.ledger.trace import PromptPrefix, Trace, TracedRequest, TraceQuery, TraceStatus, TraceSummary
 from ferrule.server.apis.conversations import MAX_LIMIT, may_decide, may_see, render_error
 from ferrule.server.apis.query import MAX_TIME, read_limit, read_terms, read_time, reported_cursor
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
+from ferrule.server.http import ADMIN, ANY, AnyResponse, Request, Response, Route
 from ferrule.server.observability.trace_recorder import STALE_SECONDS
 
 _DEFAULT_LIMIT = 20
@@ -35,7 +35,7 @@ def routes(gateway: Gateway) -> list[Route]:
 
     async def get_trace(request: Request) -> AnyResponse:
         trace = await _find(gateway, request, request.params["id"])
-        return Response.json(_trace_view(trace, is_admin="admin" in request.rights))
+        return Response.json(_trace_view(trace, is_admin=ADMIN in request.rights))
 
     return [
         Route("GET", "/v1/traces", list_traces, ANY, render_error),
@@ -74,7 +74,7 @@ def _query(request: Request, limit: int) -> TraceQuery:
     if status and status not in STATUSES:
         raise DefinitionError(f"status: {status!r:.40} is not a status", hint=f"Write one of {', '.join(STATUSES)}.")
     return TraceQuery(
-        principal=terms["principal"] if "admin" in request.rights else request.principal.name,
+        principal=terms["principal"] if ADMIN in request.rights else request.principal.name,
         text=terms["text"],
         tool=terms["tool"],
         status=STATUSES.get(status),
@@ -133,9 +133,22 @@ def _request_view(request: TracedRequest, *, is_admin: bool) -> dict[str, Any]:
         if error
         else None,
         "prompt_tokens": request.prompt_tokens,
+        "cached_tokens": request.cached_tokens,
+        "prompt_prefix": _prefix_view(request.prompt_prefix),
         "completion_tokens": request.completion_tokens,
         "cost": request.cost,
         "tools": list(request.tools),
         "conversation": request.conversation,
         "messages": loads(request.messages_text),
+    }
+
+
+def _prefix_view(prefix: PromptPrefix | None) -> dict[str, Any] | None:
+    if prefix is None:
+        return None
+    return {
+        "changed_by": prefix.by.value,
+        "changed": prefix.what,
+        "kept_bytes": prefix.kept_bytes,
+        "previous_bytes": prefix.previous_bytes,
     }

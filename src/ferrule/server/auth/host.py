@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv6Address
+from ipaddress import AddressValueError, IPv6Address, ip_address
+from urllib.parse import urlsplit
 
 from ferrule.errors import DefinitionError, HostError, RequestError
 from ferrule.server.config.config import EVERY_HOST
@@ -120,3 +121,19 @@ def _parse_origin(text: str) -> tuple[str, Host] | None:
         return None
     scheme = scheme.lower()
     return scheme, Host(host.name, host.port or _PORTS.get(scheme))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host. Names other than localhost are not resolved and count as remote."""
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        return ip_address(bare).is_loopback
+    except ValueError:
+        return bare.lower() == "localhost"
+
+
+def host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

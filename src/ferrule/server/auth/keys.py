@@ -8,18 +8,86 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 
 from ferrule.core.context import Principal
-from ferrule.errors import AuthorityError, DefinitionError
-from ferrule.server.config.config import Config, KeyConfig
+from ferrule.errors import DefinitionError, UnauthenticatedError
+from ferrule.run.ledger.keys import KeyRecord
+from ferrule.server.config.config import KeyConfig
+from ferrule.server.http import ADMIN, ANY, OPERATOR
 
 _ALL = "*"
 _DIGEST = hashlib.sha256().digest_size
 _BEARER = "bearer "
 KEY_PROTOCOL = "ferrule.key."
 """Prefix of a key in a WebSocket's subprotocols, the only header values that a browser lets a page set."""
+
+
+SCOPE_CHECKS: Mapping[str, Callable[[KeyConfig], bool]] = {
+    ANY: lambda key: True,
+    "models": lambda key: bool(key.models),
+    "tools": lambda key: bool(key.tools),
+    "approve": lambda key: key.approve,
+    ADMIN: lambda key: key.admin,
+    OPERATOR: lambda key: key.operator,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the configuration or of the ledger, with what follows from it. Only those of the ledger have an `id`."""
+
+    config: KeyConfig
+    principal: Principal
+    rights: frozenset[str]
+    limit_name: str
+    """Under which its requests are counted: keys of one principal share their limits."""
+    id: str = ""
+    expires_at: float = math.inf
+    is_revoked: bool = False
+    is_token: bool = False
+    """Whether it is the caller of a token of an identity provider."""
+
+    @staticmethod
+    def of(config: KeyConfig) -> Key:
+        rights = frozenset(scope for scope, has in SCOPE_CHECKS.items() if has(config))
+        return Key(config, principal_of(config), rights, config.name)
+
+    @staticmethod
+    def of_record(record: KeyRecord) -> Key:
+        config = KeyConfig(name=record.name, sha256=record.sha256, tenant=record.tenant, **asdict(record.permissions))
+        return replace(
+            Key.of(config),
+            # Names in the configuration are unique; in the ledger two tenants may have the same one.
+            limit_name=f"{record.tenant}/{record.name}",
+            id=record.id,
+            expires_at=math.inf if record.expires_at is None else record.expires_at,
+            is_revoked=record.revoked_at is not None,
+        )
+
+    def check(self, now: float) -> None:
+        """Raise if it was revoked or has expired."""
+        if self.is_revoked:
+            raise revoked_error(self.config.name)
+        if now >= self.expires_at:
+            raise token_expired_error() if self.is_token else expired_error(self.config.name)
+
+
+def revoked_error(name: str) -> UnauthenticatedError:
+    return UnauthenticatedError(f"the key {name!r} was revoked", code="key_revoked", hint="Use another key.")
+
+
+def expired_error(name: str) -> UnauthenticatedError:
+    return UnauthenticatedError(f"the key {name!r} has expired", code="key_expired", hint="Use another key.")
+
+
+def token_expired_error() -> UnauthenticatedError:
+    return UnauthenticatedError(
+        "the token has expired", code="token_expired", hint="Get a new token from the identity provider."
+    )
 
 
 class Keyring:
@@ -31,22 +99,23 @@ class Keyring:
 
     __slots__ = ("_keys", "_no_match", "_secret")
 
-    def __init__(self, keys: Iterable[KeyConfig]) -> None:
+    def __init__(self, keys: Iterable[KeyConfig | Key]) -> None:
         self._secret = secrets.token_bytes(32)
-        self._keys: dict[bytes, tuple[bytes, KeyConfig]] = {}
+        self._keys: dict[bytes, tuple[bytes, Key]] = {}
         # Compared with when no key matches, so that the lookup takes the same steps.
         self._no_match = (secrets.token_bytes(_DIGEST), None)
-        for key in keys:
-            digest = _digest(key)
+        for one in keys:
+            key = one if isinstance(one, Key) else Key.of(one)
+            digest = _digest(key.config)
             slot = self._slot(digest)
             if slot in self._keys:
                 raise DefinitionError(
-                    f"the keys {self._keys[slot][1].name!r} and {key.name!r} are the same",
+                    f"the keys {self._keys[slot][1].config.name!r} and {key.config.name!r} are the same",
                     hint="Create a new one with `ferrule keys new`.",
                 )
             self._keys[slot] = (digest, key)
 
-    def find(self, text: str) -> KeyConfig | None:
+    def find(self, text: str) -> Key | None:
         digest = hashlib.sha256(text.encode()).digest()
         stored_digest, key = self._keys.get(self._slot(digest), self._no_match)
         return key if hmac.compare_digest(stored_digest, digest) else None
@@ -75,20 +144,15 @@ def _subprotocol_key(subprotocol: str) -> str:
 
 
 def principal_of(key: KeyConfig) -> Principal:
-    """The principal of a key. Its scopes are tools by name and models as `model:NAME`."""
-    if _ALL in key.models and _ALL in key.tools:
+    """The principal of a key. Its scopes are tools by name, models as `model:NAME`, and sources as `source:NAME`."""
+    sources = () if _ALL in key.sources else key.sources
+    if not key.sources:
+        # No source at all. A tool of none cannot be used by name either.
+        return Principal(key.name, key.tenant, frozenset(f"model:{name}" for name in key.models))
+    if _ALL in key.models and _ALL in key.tools and not sources:
         return Principal(key.name, key.tenant)
-    return Principal(key.name, key.tenant, frozenset((*key.tools, *(f"model:{name}" for name in key.models))))
-
-
-def current_principal(config: Config, name: str, tenant: str) -> Principal:
-    """Return the owner of a stored request with their current rights. Raises if the owner has no key any more."""
-    if not config.keys:
-        return Principal(name, tenant)
-    key = next((one for one in config.keys if (one.name, one.tenant) == (name, tenant)), None)
-    if key is None:
-        raise AuthorityError(f"{name} no longer has a key", hint="Send the request again with another key.")
-    return principal_of(key)
+    scopes = (*key.tools, *(f"model:{name}" for name in key.models), *(f"source:{name}" for name in sources))
+    return Principal(key.name, key.tenant, frozenset(scopes))
 
 
 def _digest(key: KeyConfig) -> bytes:

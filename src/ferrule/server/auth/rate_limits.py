@@ -6,7 +6,7 @@ The counts belong to one process. Each of several workers has its own share: see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -60,18 +60,39 @@ class Limiter:
     gateway_slots: Slots
     key_slots: dict[str, Slots]
     buckets: dict[str, TokenBucket]
+    workers: int = 1
+    clock: Callable[[], float] = time.monotonic
 
     @staticmethod
     def of(
         limits: GatewayLimits, keys: Iterable[KeyConfig], workers: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> Limiter:
         """Build a limiter for one of `workers` processes. Shares are rounded up, so their sum is at least the limit."""
-        key_list = list(keys)
-        return Limiter(
-            Slots(_share(limits.streams, workers)),
-            {key.name: Slots(_share(key.width, workers)) for key in key_list},
-            {key.name: TokenBucket(key.rate / workers, clock) for key in key_list if key.rate},
-        )
+        limiter = Limiter(Slots(_share(limits.streams, workers)), {}, {}, workers, clock)
+        limiter.set_keys({key.name: key for key in keys})
+        return limiter
+
+    def set_gateway_limit(self, streams: int) -> None:
+        self.gateway_slots.limit = _share(streams, self.workers)
+
+    def set_keys(self, keys: Mapping[str, KeyConfig]) -> None:
+        """Take the limits of these keys, by the name under which they are counted. What was counted before stays."""
+        for name, key in keys.items():
+            self.set_key(name, key)
+        for name in self.key_slots.keys() - keys.keys():
+            # A slot in use is still held by the answer that runs.
+            del self.key_slots[name]
+            self.buckets.pop(name, None)
+
+    def set_key(self, name: str, key: KeyConfig) -> None:
+        """Take the limits of one key."""
+        width, rate = _share(key.width, self.workers), key.rate / self.workers
+        self.key_slots.setdefault(name, Slots(width)).limit = width
+        bucket = self.buckets.get(name)
+        if not rate:
+            self.buckets.pop(name, None)
+        elif bucket is None or bucket.per_minute != rate:
+            self.buckets[name] = TokenBucket(rate, self.clock)
 
     def count_request(self, key: str) -> None:
         """Count one request of a key. Raises `TooManyError` if the key exceeds its rate."""

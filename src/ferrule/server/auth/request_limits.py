@@ -11,8 +11,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from ferrule.core.forward import ForwardRequest
 from ferrule.core.history import is_encodable
 from ferrule.core.json_text import dumps
+from ferrule.core.media import require_sizes
+from ferrule.core.named_media import all_media
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError, SchemaError, TooLargeError
 from ferrule.schema.admission import admit
@@ -46,25 +49,45 @@ class RequestLimits:
     def cache_size(self) -> int:
         return len(self._admitted_hashes)
 
-    async def check(self, request: ToolCallRequest) -> None:
-        """Raise if the request exceeds a limit or a schema is not admitted."""
+    async def check(self, request: ToolCallRequest, may_defer: bool = False) -> None:
+        """Raise if the request exceeds a limit or a schema is not admitted.
+
+        `may_defer`: tools of the request may be deferred, so that a prompt lists few of them.
+        """
         limits = self._limits
         _check_count(len(request.messages), limits.messages, "messages")
-        _check_count(len(request.tools), limits.tools, "tools")
+        most_tools = max(limits.tools, limits.deferred_tools) if may_defer else limits.tools
+        _check_count(len(request.tools), most_tools, "tools")
         _check_range("max_tokens", request.max_tokens, 1, limits.most_tokens)
+        require_sizes(
+            [media for message in request.messages for media in all_media(message)],
+            max_count=limits.media_parts,
+            max_bytes=limits.media_bytes,
+            max_total_bytes=limits.media_total_bytes,
+        )
         for name, (minimum, maximum) in _RANGES.items():
             _check_range(name, getattr(request, name), minimum, maximum)
-        _check_count(len(request.stop), _MAX_STOPS, "stop sequences")
-        _check_count(max(map(len, request.stop), default=0), _MAX_STOP_LENGTH, "characters in a stop sequence")
-        if not all(map(is_encodable, request.stop)):
-            raise DefinitionError(
-                "a stop sequence has half of a surrogate pair", hint="Send the whole pair, or another stop sequence."
-            )
+        _check_stops(request.stop)
         schemas = [(tool.name, tool.parameters) for tool in request.tools]
         if request.response_schema is not None:
             schemas.append(("", request.response_schema))
         if schemas:
             await self._admit([(name, _schema_text(name, schema)) for name, schema in schemas])
+
+    def check_forwarded(self, request: ForwardRequest) -> None:
+        """Raise if a forwarded request exceeds a limit. Its fields have been checked one by one where they were read.
+
+        The token budget is that of all its texts together: one request may ask for thousands.
+        """
+        fields, limits = request.fields, self._limits
+        _check_range("max_tokens", fields.get("max_tokens"), 1, limits.most_tokens)
+        total = request.answers * fields.get("max_tokens", 0)
+        if total > limits.most_tokens:
+            raise TooLargeError(
+                f"max_tokens for {request.answers} texts are {total} tokens; at most {limits.most_tokens} are allowed",
+                hint="Send fewer prompts, a smaller n, best_of or max_tokens, or raise limits.most_tokens.",
+            )
+        _check_stops(fields.get("stop", ()))
 
     async def _admit(self, schemas: Sequence[tuple[str, str]]) -> None:
         if sum(len(text) for _, text in schemas) > self._limits.schema_bytes:
@@ -108,6 +131,15 @@ def _not_admitted(name: str, error: SchemaError) -> SchemaError:
     return SchemaError(
         f"{subject} was not admitted: {error.message}", code=error.code, path=error.path, hint=error.hint
     )
+
+
+def _check_stops(stops: Sequence[str]) -> None:
+    _check_count(len(stops), _MAX_STOPS, "stop sequences")
+    _check_count(max(map(len, stops), default=0), _MAX_STOP_LENGTH, "characters in a stop sequence")
+    if not all(map(is_encodable, stops)):
+        raise DefinitionError(
+            "a stop sequence has half of a surrogate pair", hint="Send the whole pair, or another stop sequence."
+        )
 
 
 def _check_range(name: str, value: float | None, minimum: float, maximum: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from ferrule.errors import DefinitionError
+from ferrule.server.auth.host import is_loopback
 from ferrule.server.config.config import Config
 from ferrule.server.config.layers import (
     ConfigProblem,
@@ -19,10 +20,9 @@ from ferrule.server.config.layers import (
     suggest,
 )
 from ferrule.server.config.tables import SERVER, TABLES, Setting, Table
-from ferrule.server.startup import is_loopback
 
 # Settings that may be 0, besides those whose default is 0.
-_MAY_BE_ZERO = frozenset({"port", "drain_seconds", "approvers", "days"})
+_MAY_BE_ZERO = frozenset({"port", "drain_seconds", "approvers", "days", "mcp_question_seconds"})
 _MAXIMUM = {"port": 65_535}
 _ANY = ("*",)
 

@@ -11,8 +11,27 @@ from types import ModuleType
 from ferrule.errors import DefinitionError
 
 
-def load_module(where: str) -> ModuleType:
-    """Import a module, relative to the current directory. Raises `DefinitionError` if it cannot be loaded."""
+def load_module(where: str, *, is_fresh: bool = False) -> ModuleType:
+    """Import a module, relative to the current directory. Raises `DefinitionError` if it cannot be loaded.
+
+    With `is_fresh` it is read again, and the one before stays what it is for those who have it. If that fails, the one
+    before is imported by others as before.
+    """
+    name = Path(where).stem if Path(where).suffix == ".py" else where
+    before = sys.modules.get(name)
+    if not is_fresh or before is None:
+        return _load(where)
+    importlib.invalidate_caches()
+    del sys.modules[name]
+    try:
+        return _load(where)
+    # Whatever a program raises while it is read, the one before must be back.
+    except BaseException:
+        sys.modules[name] = before
+        raise
+
+
+def _load(where: str) -> ModuleType:
     path = Path(where)
     try:
         if path.suffix != ".py":

@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
-from ferrule.engines.registry import check_engine_spec, parse_engine_spec
+from ferrule.core.context import matches
+from ferrule.engines.registry import IN_PROCESS, check_engine_spec, parse_engine_spec
 from ferrule.errors import DefinitionError
-from ferrule.server.config.config import Config, EngineConfig
+from ferrule.server.auth.host import host_of, is_loopback
+from ferrule.server.config.config import CREDENTIALS_IN_LEDGER, Config, EngineConfig, is_one_tenant
+from ferrule.server.config.identity_validation import find_identity_errors
 from ferrule.server.config.layers import ConfigProblem, format_path, suggest
+from ferrule.server.config.quotas import QuotaScope, QuotaUnit
 from ferrule.server.hook_names import find_hook_errors
+from ferrule.server.quotas.valkey_store import SCHEMES
 from ferrule.server.secret_mask import mask_secrets
-from ferrule.server.startup import host_of, is_loopback
 
 _ALL = "*"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -32,10 +36,13 @@ def find_errors(config: Config) -> list[ConfigProblem]:
         *_engine_errors(config),
         *_model_errors(config),
         *_key_errors(config),
+        *find_identity_errors(config.identity, config.roles),
         *_address_errors(config),
         *_source_errors(config),
         *_webhook_errors(config),
         *_retention_errors(config),
+        *_search_errors(config),
+        *_quota_errors(config),
         *find_hook_errors(config.tools.hooks),
     ]
 
@@ -46,8 +53,10 @@ def find_warnings(config: Config, side_effect_tools: Iterable[str] = ()) -> list
         *_address_warnings(config),
         *_upstream_warnings(config),
         *_key_warnings(config),
+        *_operator_warnings(config),
         *_tool_warnings(config, list(side_effect_tools)),
         *_worker_warnings(config),
+        *_quota_warnings(config),
     ]
 
 
@@ -111,11 +120,12 @@ def _key_errors(config: Config) -> Iterator[ConfigProblem]:
 
 def _address_errors(config: Config) -> Iterator[ConfigProblem]:
     server = config.server
-    if not is_loopback(server.host) and not config.keys and not server.insecure:
+    if not is_loopback(server.host) and not config.requires_keys and not server.insecure:
         yield ConfigProblem(
             format_path(("server", "host")),
             f"{server.host} is reachable from other machines, but there are no keys",
-            "Create one with `ferrule keys new NAME`, or give --insecure to serve everyone",
+            "Create one with `ferrule keys new NAME`, or set require_keys and create them with `ferrule keys create`, "
+            "or give --insecure to serve everyone",
         )
 
 
@@ -125,6 +135,10 @@ def _source_errors(config: Config) -> Iterator[ConfigProblem]:
             yield ConfigProblem(format_path(("sources", name)), "it needs nats", "Write nats = ... in [sources]")
     if config.sources.mcp_args and not config.sources.mcp_command:
         yield ConfigProblem("sources.mcp_args", "it needs mcp_command", "Give both or neither")
+    if config.sources.mcp_credentials == CREDENTIALS_IN_LEDGER and not config.ledger_addresses:
+        yield ConfigProblem(
+            "sources.mcp_credentials", "the ledger is temporary, and tokens would end with it", 'Set ledger = "FILE"'
+        )
 
 
 def _webhook_errors(config: Config) -> Iterator[ConfigProblem]:
@@ -145,6 +159,46 @@ def _webhook_errors(config: Config) -> Iterator[ConfigProblem]:
         )
 
 
+def _search_errors(config: Config) -> Iterator[ConfigProblem]:
+    if config.search.usage_half_life_days < 0:
+        yield ConfigProblem("search.usage_half_life_days", "it is less than 0", "Write 0 to rank by words alone")
+
+
+def _quota_errors(config: Config) -> Iterator[ConfigProblem]:
+    for quota in config.quotas:
+        path = format_path(("quotas", quota.name))
+        if quota.most <= 0:
+            yield ConfigProblem(path, "most is not above 0", "Remove the quota, or the right to what it counts")
+        if not quota.counts.is_of_tools and (quota.each is QuotaScope.TOOL or quota.tools != (_ALL,)):
+            yield ConfigProblem(
+                path, f"{quota.counts} do not belong to a tool", 'Count "calls" or "effects", or leave tools out'
+            )
+    store = config.quota_store
+    scheme = store.address.partition("://")[0]
+    if store.address and scheme not in SCHEMES:
+        yield ConfigProblem("quota_store.address", "it is not an address", "Write valkey://HOST:PORT/0")
+    if store.replicas < 1:
+        yield ConfigProblem("quota_store.replicas", "it is less than 1", "Write how many gateways there are")
+
+
+def _quota_warnings(config: Config) -> Iterator[str]:
+    if not config.quotas:
+        return
+    parts = config.server.workers * config.quota_store.replicas
+    if parts > 1 and not config.quota_store.address:
+        yield (
+            f"quotas are divided among {parts} processes, so that one may refuse what another has left; "
+            "count together with [quota_store] address"
+        )
+    counts_money = any(quota.counts is QuotaUnit.MONEY for quota in config.quotas)
+    unpriced = [engine.name for engine in config.engines if not (engine.input_price or engine.output_price)]
+    if counts_money and unpriced:
+        yield f"no quota counts the money of {', '.join(unpriced)}: without input_price and output_price it is 0"
+    address = config.quota_store.address
+    if address.startswith(("valkey://", "redis://")) and not is_loopback(host_of(address)):
+        yield f"quotas are counted without TLS: {mask_secrets(address)}"
+
+
 def _retention_errors(config: Config) -> Iterator[ConfigProblem]:
     days, audit_days = config.retention.conversation_days, config.retention.audit_days
     if days < 0:
@@ -161,10 +215,10 @@ def _address_warnings(config: Config) -> Iterator[str]:
     server = config.server
     if is_loopback(server.host):
         return
-    if not config.keys:
+    if not config.requires_keys:
         yield f"anyone who can reach {server.host} may use all models and tools (insecure, no keys)"
     yield "keys and answers are sent unencrypted unless a proxy in front of the gateway adds TLS"
-    if not config.keys and _ALL in server.hosts:
+    if not config.requires_keys and _ALL in server.hosts:
         yield "every Host header is accepted, so web pages can attack it by DNS rebinding; list names in server.hosts"
 
 
@@ -184,15 +238,25 @@ def _key_warnings(config: Config) -> Iterator[str]:
     models = {model.name for model in config.served_models}
     for key in config.keys:
         for name in key.models:
-            if name != _ALL and name not in models:
+            if not any(matches(f"model:{model}", f"model:{name}") for model in models):
                 yield f"the key {key.name} may use the model {name}, which is not served"
         if config.sources.nats and key.tools and key.tenant != config.sources.nats_tenant:
             bus = config.sources.nats_tenant
             yield f"the key {key.name} belongs to the tenant {key.tenant} and cannot use the bus of {bus}"
-    if has_tools(config) and not any(key.tools for key in config.keys):
+    grants = [*config.keys, *config.roles]
+    if has_tools(config) and not any(one.tools for one in grants):
         yield "no key may use the gateway's tools; set tools = [...] on a key"
-    if _requires_approval(config) and not any(key.approve for key in config.keys):
+    if _requires_approval(config) and not any(one.approve for one in grants):
         yield "no key may approve calls; they stay pending until `ferrule approvals` decides them in the ledger"
+
+
+def _operator_warnings(config: Config) -> Iterator[str]:
+    grants = [*config.keys, *config.roles]
+    if any(one.admin for one in grants) and not (is_one_tenant(config.tenants) or any(one.operator for one in grants)):
+        yield (
+            "no key is an operator, and with several tenants an admin may not read /metrics, reload, or see errors of "
+            "engines; set operator = true on a key"
+        )
 
 
 def _tool_warnings(config: Config, side_effect_tools: list[str]) -> Iterator[str]:
@@ -214,7 +278,7 @@ def _tool_warnings(config: Config, side_effect_tools: list[str]) -> Iterator[str
 
 
 def _worker_warnings(config: Config) -> Iterator[str]:
-    if config.server.workers > 1 and any(parse_engine_spec(engine.use).kind == "llama" for engine in config.engines):
+    if config.server.workers > 1 and any(parse_engine_spec(engine.use).kind in IN_PROCESS for engine in config.engines):
         yield "each worker loads its own copy of the model; let one llama-server or vLLM serve all workers"
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ferrule.core.call import How
-from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, WireText
+from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, Usage, WireText
 from ferrule.dialects.caller_error import hides_details
 from ferrule.errors import EngineError, FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolStarted
-from ferrule.server.observability.spans import AttributeValue, Spans, SpanTiming
+from ferrule.server.observability.spans import AttributeValue, Spans, SpanTiming, TraceContext
 from ferrule.server.process import drain
 from ferrule.server.secret_mask import mask_text
 
@@ -22,6 +22,7 @@ CALLER = "caller"
 """The label for all tools of callers: clients choose their names, so there is no bound on how many there are."""
 OK, CLIENT_LEFT = "ok", "left"
 _NANO = 1_000_000_000
+_CHARS_PER_TOKEN = 4
 
 
 class AnswerObserver(Protocol):
@@ -32,6 +33,12 @@ class AnswerObserver(Protocol):
     def record_call(self, model: str, tool: str, how: str, *, is_complete: bool) -> None: ...
 
     def record_approval_request(self, tool: str) -> None: ...
+
+    def record_reply(
+        self, record: AnswerRecord, seconds: float, first_seconds: float | None, usage: Usage | None, error: str
+    ) -> None: ...
+
+    def tool_attributes(self, tool: str) -> Mapping[str, AttributeValue]: ...
 
     def end_answer(self, record: AnswerRecord) -> None: ...
 
@@ -48,7 +55,13 @@ class RequestInfo(Protocol):
     """The part of a `RequestRecord` that is needed here."""
 
     id: str
-    parent: Any
+    key_id: str
+    trace: TraceContext
+
+    @property
+    def exemplar_ids(self) -> tuple[str, str]:
+        """The IDs of its trace, if that is recorded, and of the request."""
+        ...
 
     def add_answer(self, record: AnswerRecord) -> bool:
         """Add a finished answer. Returns whether it is logged with the request instead of separately."""
@@ -71,7 +84,13 @@ class AnswerRecord:
     first_event_at: float = 0.0
     ended_at: float = 0.0
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     completion_tokens: int = 0
+    engine_tokens: int = 0
+    """The tokens of what engines have read and written: not of a kept answer that is sent again."""
+    unreported_replies: int = 0
+    """Replies of which the engine has not said how many tokens they took."""
+    unreported_events: int = 0
     finish: str = ""
     outcome: str = OK
     calls: list[str] = field(default_factory=list[str])
@@ -84,7 +103,10 @@ class AnswerRecord:
     is_idle: bool = False
     _start_time_ns: int = 0
     _round_started_at: float = 0.0
-    _is_cancelled: bool = False
+    _round_first_event: int = 1
+    """The number of the first event of this reply of the model."""
+    _round_first_at: float = 0.0
+    _cancel_error: FerruleError | None = None
     _task: asyncio.Task[Any] | None = None
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _running: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
@@ -98,25 +120,29 @@ class AnswerRecord:
         """Record one event. It is called for every token, so it must stay cheap."""
         self._task = None
         self.events += 1
-        if self.events == 1:
-            self.first_event_at = self.clock()
+        if self.events == self._round_first_event:
+            self._round_first_at = self.clock()
+            if self.events == 1:
+                self.first_event_at = self._round_first_at
         handler = _HANDLERS.get(event.__class__)
         if handler is not None:
             handler(self, event)
 
     def check_cancelled(self, task: asyncio.Task[Any] | None) -> None:
-        """Called before each wait for an event, with the task that waits: where a drain can cancel the answer."""
-        if self._is_cancelled:
-            raise drain.draining_error()
+        """Called before each wait for an event, with the task that waits: there the answer can be cancelled."""
+        if self._cancel_error is not None:
+            raise self._cancel_error
         if CURRENT_ANSWER.get() is not self:
             # The events of one answer may be read by several tasks, each with a context of its own.
             CURRENT_ANSWER.set(self)
         self._task = task
 
-    def cancel(self) -> None:
-        self._is_cancelled = True
-        if self._task is not None:
-            self._task.cancel()
+    def cancel(self, error: FerruleError | None = None) -> None:
+        """End it with an error; without one, because the gateway is shutting down."""
+        if self._cancel_error is None:
+            self._cancel_error = error or drain.draining_error()
+            if self._task is not None:
+                self._task.cancel()
 
     def end(self, error: BaseException | None) -> None:
         """End the answer, with the error that broke it off. Raises the error that the client receives instead."""
@@ -131,12 +157,32 @@ class AnswerRecord:
         if client_error is not None and client_error is not error:
             raise client_error from error
 
+    def add_engine_reply(self, usage: Usage | None) -> None:
+        """Count what an engine has read and written for a reply that ends."""
+        if usage is not None:
+            self.engine_tokens += usage.prompt_tokens + usage.completion_tokens
+        else:
+            self.unreported_replies += 1
+            self.unreported_events += self.events - self._round_first_event + 1
+
+    def tokens_used(self, prompt_chars: int, *, is_broken_off: bool) -> int:
+        """The tokens of prompts and replies. Where an engine has not said them, they are estimated.
+
+        A client that leaves before the end of a reply, where engines say it, has used tokens too: each event has one at
+        least, and four characters of a prompt are about one.
+        """
+        replies, events = self.unreported_replies, self.unreported_events
+        open_events = self.events - self._round_first_event + 1
+        if is_broken_off and open_events > 0:
+            replies, events = replies + 1, events + open_events
+        return self.engine_tokens + events + replies * (prompt_chars // _CHARS_PER_TOKEN)
+
     def _client_error(self, error: BaseException | None) -> BaseException | None:
         """The error that the client receives. For an unexpected exception it contains only the request ID."""
-        if isinstance(error, asyncio.CancelledError) and self._is_cancelled and self._task is not None:
-            # The cancellation came from the drain: take it back, so that the task can report the error.
+        if isinstance(error, asyncio.CancelledError) and self._cancel_error is not None and self._task is not None:
+            # The cancellation came from `cancel`: take it back, so that the task can report the error.
             self._task.uncancel()
-            return drain.draining_error()
+            return self._cancel_error
         if isinstance(error, Exception) and not isinstance(error, FerruleError):
             return self.observer.handle_unexpected(error, self.request.id if self.request else "")
         return error
@@ -166,13 +212,22 @@ class AnswerRecord:
         if event.usage:
             self.prompt_tokens += event.usage.prompt_tokens
             self.completion_tokens += event.usage.completion_tokens
+            self.cached_tokens += event.usage.cached_tokens
             attributes["gen_ai.usage.input_tokens"] = event.usage.prompt_tokens
             attributes["gen_ai.usage.output_tokens"] = event.usage.completion_tokens
-        self._end_round("", attributes)
+            if event.usage.cached_tokens:
+                attributes["gen_ai.usage.cache_read.input_tokens"] = event.usage.cached_tokens
+        self._end_round("", attributes, event.usage)
 
-    def _end_round(self, error: str, extra: Mapping[str, AttributeValue] | None = None) -> None:
+    def _end_round(
+        self, error: str, extra: Mapping[str, AttributeValue] | None = None, usage: Usage | None = None
+    ) -> None:
         spans = self.observer.spans
         now = self.clock()
+        has_begun = self.events >= self._round_first_event
+        first_seconds = self._round_first_at - self._round_started_at if has_begun else None
+        self.observer.record_reply(self, now - self._round_started_at, first_seconds, usage, error)
+        self._round_first_event = self.events + 1
         if spans.is_on:
             attributes: dict[str, AttributeValue] = {"gen_ai.provider.name": self.engine, **(extra or {})}
             if self.conversation:
@@ -190,12 +245,13 @@ class AnswerRecord:
 
     def _on_tool_finished(self, event: ToolFinished) -> None:
         now = self._round_started_at = self.clock()
+        self._round_first_event = self.events + 1
         tool, started_at = self._running.pop(event.result.tool_call_id, (self._tool_label(event.result.name), now))
         if self.observer.spans.is_on:
-            timing = SpanTiming(
-                self._unix_ns(started_at), self._unix_ns(now), "tool_failed" if event.result.is_error else ""
-            )
-            self.observer.spans.record_tool(tool, event.result.tool_call_id, timing, self._parent)
+            error = "tool_error" if event.result.is_error else ""
+            timing = SpanTiming(self._unix_ns(started_at), self._unix_ns(now), error)
+            attributes = self.observer.tool_attributes(tool)
+            self.observer.spans.record_tool(tool, event.result.tool_call_id, timing, self._parent, attributes)
 
     def _on_approval_required(self, event: ConfirmationRequired) -> None:
         self.approvals.append(event)
@@ -206,7 +262,7 @@ class AnswerRecord:
 
     @property
     def _parent(self) -> Any:
-        return self.request.parent if self.request else None
+        return self.request.trace.parent if self.request else None
 
     def _unix_ns(self, moment: float) -> int:
         return self._start_time_ns + int((moment - self.started_at) * _NANO)

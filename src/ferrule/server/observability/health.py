@@ -72,13 +72,17 @@ class Readiness:
         return {
             "models": {"ready": len(ready), "of": len(router.models)},
             "engines": {"well": len(healthy), "of": len(router.replicas)},
-            "ledger": summary_of(ledger),
+            "ledger": summary_of([state for state, _ in ledger]),
             "tools": {"hung": sum(load.hung for load in self.gateway.tool_catalog.source.loads)},
         }
 
 
-async def probe_ledger(gateway: Gateway) -> list[str]:
-    """Return the state of each database of the ledger: "answers", "fails" or "is silent"."""
+async def probe_ledger(gateway: Gateway) -> list[tuple[str, float]]:
+    """Return the state of each database of the ledger ("answers", "fails" or "is silent"), and its seconds."""
+
+    async def timed_probe(shard: Ledger) -> tuple[str, float]:
+        started_at = time.monotonic()
+        return await probe(shard), time.monotonic() - started_at
 
     async def probe(shard: Ledger) -> str:
         try:
@@ -92,7 +96,7 @@ async def probe_ledger(gateway: Gateway) -> list[str]:
             return "is silent"
         return ANSWERS
 
-    return await asyncio.gather(*map(probe, gateway.ledger.shards))
+    return await asyncio.gather(*map(timed_probe, gateway.ledger.shards))
 
 
 def summary_of(states: Sequence[str]) -> str:

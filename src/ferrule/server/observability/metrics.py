@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,10 +27,17 @@ _TOOL = ("model", "tool", "definition")
 _SHORT = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
+# The buckets that OpenTelemetry's conventions for GenAI and MCP name.
+_OPERATION = tuple(0.01 * 2**power for power in range(14))
+_TOKENS = tuple(float(4**power) for power in range(14))
+_FIRST_TOKEN = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+_MCP = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_GEN_AI = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model")
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric family: a counter, a gauge (`is_gauge`), or a histogram of seconds (`bounds`)."""
+    """One metric family: a counter, a gauge (`is_gauge`), or a histogram (`bounds`)."""
 
     help_text: str
     labels: tuple[str, ...] = ()
@@ -43,8 +51,10 @@ FAMILIES: Mapping[str, Family] = {
     "ferrule_answer_seconds": Family("Seconds for a whole answer.", ("model",), _LONG),
     "ferrule_events": Family("Events streamed in answers.", ("model",)),
     "ferrule_tokens": Family("Prompt and completion tokens.", ("model", "kind")),
+    "ferrule_cached_tokens": Family("Prompt tokens that came from the engine's cache.", ("model",)),
     "ferrule_calls": Family("Tool calls by models, by how their validity was guaranteed.", ("tool", "how", "outcome")),
     "ferrule_repairs": Family("Tool calls whose arguments were repaired.", ("model",)),
+    "ferrule_ignored_fields": Family("Requests with a field that is not carried out, by field.", ("field",)),
     "ferrule_tool_offered": Family("Replies by a model that was offered the tool.", _TOOL),
     "ferrule_tool_picked": Family("Calls of the tool that were passed on.", _TOOL),
     "ferrule_tool_wrong": Family("Calls of the tool that were repaired or refused.", _TOOL),
@@ -59,12 +69,26 @@ FAMILIES: Mapping[str, Family] = {
         "Threads whose call has passed its deadline and has not returned.", ("tool",), is_gauge=True
     ),
     "ferrule_approvals_asked": Family("Calls that required an approval.", ("tool",)),
+    "ferrule_quota_refusals": Family("Requests and calls that were refused because a quota was used up.", ("quota",)),
+    "ferrule_quota_store_failures": Family("Times that the shared store of quotas was away."),
     "ferrule_failovers": Family("Requests that moved to another engine before any output.", ("model",)),
     "ferrule_engine_errors": Family("Engine failures.", ("engine", "code")),
     "ferrule_ledger_errors": Family("Ledger errors.", ("code",)),
     "ferrule_ledger_well": Family(
         "Whether each database of the ledger answers, in the order of the list.", ("database",), is_gauge=True
     ),
+    "ferrule_ledger_probe_seconds": Family(
+        "Seconds in which each database of the ledger answered a read, or did not.", ("database",), is_gauge=True
+    ),
+    "ferrule_ledger_connections": Family(
+        "Connections of the pools to each database: those in use, and the most that there may be.",
+        ("database", "state"),
+        is_gauge=True,
+    ),
+    "ferrule_ledger_waiting": Family(
+        "Statements that wait for a free connection to each database.", ("database",), is_gauge=True
+    ),
+    "ferrule_traces_waiting": Family("Requests that the ledger has not recorded in traces yet.", is_gauge=True),
     "ferrule_traces_lost": Family("Requests that are missing in traces, because the ledger did not accept them."),
     "ferrule_unexpected_errors": Family("Unexpected errors; the log has their stack traces."),
     "ferrule_approvals_waiting": Family("Pending approvals.", is_gauge=True),
@@ -74,17 +98,57 @@ FAMILIES: Mapping[str, Family] = {
     "ferrule_requests_open": Family("Requests and WebSocket connections in progress.", is_gauge=True),
     "ferrule_draining": Family("Workers that are draining.", is_gauge=True),
     "ferrule_workers": Family("Worker processes.", is_gauge=True),
+    "gen_ai_client_token_usage": Family(
+        "Tokens of each reply of a model, for those that say how many.", (*_GEN_AI, "gen_ai_token_type"), _TOKENS
+    ),
+    "gen_ai_client_operation_duration_seconds": Family(
+        "Seconds for each reply of a model.", (*_GEN_AI, "error_type"), _OPERATION
+    ),
+    "gen_ai_client_operation_time_to_first_chunk_seconds": Family(
+        "Seconds until the first event of each reply of a model.", _GEN_AI, _OPERATION
+    ),
+    "gen_ai_server_request_duration_seconds": Family(
+        "Seconds for a whole answer, with all its replies and tool calls.", (*_GEN_AI, "error_type"), _OPERATION
+    ),
+    "gen_ai_server_time_to_first_token_seconds": Family(
+        "Seconds until the first event of an answer.", _GEN_AI, _FIRST_TOKEN
+    ),
+    "gen_ai_execute_tool_duration_seconds": Family(
+        "Seconds that calls of the gateway's own tools took.", ("gen_ai_tool_name", "error_type"), _OPERATION
+    ),
+    "mcp_client_operation_duration_seconds": Family(
+        "Seconds that calls of tools of MCP servers took.",
+        ("mcp_method_name", "gen_ai_tool_name", "error_type"),
+        _MCP,
+    ),
 }
 
 Labels = tuple[str, ...]
+TraceIds = tuple[str, str]
+"""The IDs of a trace and of a request; either may be empty."""
+NO_IDS: TraceIds = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One measured value with the IDs of the trace and of the request that it is from."""
+
+    trace_id: str
+    request_id: str
+    value: float
+    at: float
 
 
 @dataclass(slots=True)
 class Histogram:
-    """The data of a histogram: the count per bucket, not cumulative, and the sum of all values."""
+    """The data of a histogram: the count per bucket, not cumulative, the sum of all values, and the newest exemplars.
+
+    `exemplars` has at most one for each bucket, by the bucket's index.
+    """
 
     counts: list[int]
     sum: float = 0.0
+    exemplars: dict[int, Exemplar] = field(default_factory=dict[int, Exemplar])
 
 
 @dataclass(slots=True)
@@ -99,14 +163,18 @@ class Counts:
         key = _series_key(series, labels)
         series[key] = series.get(key, 0) + by
 
-    def observe(self, name: str, seconds: float, *labels: str) -> None:
+    def observe(self, name: str, value: float, *labels: str, ids: TraceIds = NO_IDS) -> None:
+        """Add a value to a histogram. `ids` are of the trace and the request: with them it becomes an exemplar."""
         series = self.histograms.setdefault(name, {})
         key = _series_key(series, labels)
         bounds = FAMILIES[name].bounds
         if key not in series:
             series[key] = Histogram([0] * (len(bounds) + 1))
-        series[key].counts[bisect_left(bounds, seconds)] += 1
-        series[key].sum += seconds
+        bucket = bisect_left(bounds, value)
+        series[key].counts[bucket] += 1
+        series[key].sum += value
+        if ids != NO_IDS:
+            series[key].exemplars[bucket] = Exemplar(*ids, value, time.time())
 
     def merge(self, other: Counts) -> None:
         """Add the numbers of another instance. Gauges are added too: the total over several processes is their sum."""
@@ -119,7 +187,11 @@ class Counts:
                 key = _series_key(series, labels)
                 existing = series.get(key) or Histogram([0] * len(histogram.counts))
                 counts = [one + two for one, two in zip(existing.counts, histogram.counts, strict=True)]
-                series[key] = Histogram(counts, existing.sum + histogram.sum)
+                exemplars = {**existing.exemplars}
+                for bucket, exemplar in histogram.exemplars.items():
+                    if bucket not in exemplars or exemplars[bucket].at < exemplar.at:
+                        exemplars[bucket] = exemplar
+                series[key] = Histogram(counts, existing.sum + histogram.sum, exemplars)
 
     def without_gauges(self) -> Counts:
         """A copy without gauges, from which another process can continue counting."""
@@ -133,7 +205,15 @@ class Counts:
             name: [[*labels, [*histogram.counts, histogram.sum]] for labels, histogram in series.items()]
             for name, series in self.histograms.items()
         }
-        return {"values": values, "histograms": histograms}
+        exemplars = {
+            name: [
+                [*labels, [[bucket, *astuple(one)] for bucket, one in histogram.exemplars.items()]]
+                for labels, histogram in series.items()
+                if histogram.exemplars
+            ]
+            for name, series in self.histograms.items()
+        }
+        return {"values": values, "histograms": histograms, "exemplars": exemplars}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Counts:
@@ -145,6 +225,11 @@ class Counts:
         for name, rows in cast("Mapping[str, list[list[Any]]]", data["histograms"]).items():
             if name in FAMILIES:
                 counts.histograms[name] = {tuple(row[:-1]): Histogram(row[-1][:-1], row[-1][-1]) for row in rows}
+        for name, rows in cast("Mapping[str, list[list[Any]]]", data.get("exemplars", {})).items():
+            for *labels, exemplars in rows:
+                histogram = counts.histograms.get(name, {}).get(tuple(labels))
+                if histogram is not None:
+                    histogram.exemplars = {bucket: Exemplar(*values) for bucket, *values in exemplars}
         return counts
 
 

@@ -1,20 +1,26 @@
-"""`/metrics`: the metrics of all workers of the gateway, for Prometheus."""
+"""`/metrics`: the metrics of all workers of the gateway, for Prometheus.
+
+A scraper that accepts OpenMetrics gets it, with exemplars: the IDs of the trace and of the request of a measured value.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import AnyResponse, Request, Response, Route
+from ferrule.server.http import OPEN, OPERATOR, AnyResponse, Request, Response, Route
 from ferrule.server.observability.health import ANSWERS, probe_ledger
 from ferrule.server.observability.metrics import (
     FAMILIES,
@@ -26,13 +32,28 @@ from ferrule.server.observability.metrics import (
 )
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text"
+OPENMETRICS_MEDIA_TYPE = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 
 
-def render_page(counts: Counts) -> bytes:
+def render_page(counts: Counts, *, is_openmetrics: bool = False) -> bytes:
     """Render all families, including those without values yet, so that alerts on them work."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_CountsCollector(counts))
-    return generate_latest(registry)
+    encode = choose_encoder(OPENMETRICS_MEDIA_TYPE)[0] if is_openmetrics else generate_latest
+    return encode(registry)
+
+
+def accepts_openmetrics(accept: str) -> bool:
+    """Whether an `Accept` header names OpenMetrics, and not with a weight of zero.
+
+    Prometheus names it first. Nothing else does, so its weight beside others need not be compared.
+    """
+    for one in accept.lower().split(","):
+        media_type, *parameters = (part.strip() for part in one.split(";"))
+        if media_type == OPENMETRICS:
+            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", parameter) for parameter in parameters)
+    return False
 
 
 class _CountsCollector(Collector):
@@ -66,13 +87,19 @@ def _histogram(name: str, family: Family, counts: Counts) -> Metric:
     return metric
 
 
-def _buckets(family: Family, histogram: Histogram) -> list[tuple[str, float]]:
+def _buckets(family: Family, histogram: Histogram) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
     so_far = 0
-    buckets: list[tuple[str, float]] = []
-    for bound, count in zip([*map(str, family.bounds), "+Inf"], histogram.counts, strict=True):
+    buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
+    for at, (bound, count) in enumerate(zip([*map(str, family.bounds), "+Inf"], histogram.counts, strict=True)):
         # Prometheus buckets are cumulative; ours are not.
         so_far += count
-        buckets.append((bound, so_far))
+        exemplar = histogram.exemplars.get(at)
+        if exemplar is None:
+            buckets.append((bound, so_far))
+            continue
+        ids = {"trace_id": exemplar.trace_id, "request_id": exemplar.request_id}
+        labels = {name: value for name, value in ids.items() if value}
+        buckets.append((bound, so_far, Exemplar(labels, exemplar.value, exemplar.at)))
     return buckets
 
 
@@ -87,9 +114,11 @@ def routes(gateway: Gateway) -> list[Route]:
             for other in await asyncio.to_thread(lambda: list(shared.others())):
                 counts.merge(other)
         await _count_ledger(gateway, counts)
+        if accepts_openmetrics(request.headers.get("accept", "")):
+            return Response(render_page(counts, is_openmetrics=True), media_type=OPENMETRICS_MEDIA_TYPE)
         return Response(render_page(counts), media_type=MEDIA_TYPE)
 
-    scope = "open" if gateway.config.server.metrics_open else "admin"
+    scope = OPEN if gateway.config.server.metrics_open else OPERATOR
     return [Route("GET", "/metrics", get_metrics, scope, render_error)]
 
 
@@ -107,6 +136,13 @@ def collect_counts(gateway: Gateway) -> Counts:
     counts.add("ferrule_requests_open", by=len(telemetry.requests))
     counts.add("ferrule_draining", by=int(telemetry.drain.has_begun))
     counts.add("ferrule_workers")
+    counts.add("ferrule_traces_waiting", by=gateway.traces.waiting)
+    for number, shard in enumerate(gateway.ledger.shards, 1):
+        load = shard.pool_load
+        if load is not None:
+            counts.add("ferrule_ledger_connections", str(number), "in_use", by=load.in_use)
+            counts.add("ferrule_ledger_connections", str(number), "limit", by=load.limit)
+            counts.add("ferrule_ledger_waiting", str(number), by=load.waiting)
     return counts
 
 
@@ -137,9 +173,10 @@ async def _write_periodically(gateway: Gateway, shared: SharedCounts) -> None:
 async def _count_ledger(gateway: Gateway, counts: Counts) -> None:
     """Count databases and pending approvals. All workers share the ledger, so they are added once and not summed."""
     states = await probe_ledger(gateway)
-    for number, state in enumerate(states, 1):
+    for number, (state, seconds) in enumerate(states, 1):
         counts.add("ferrule_ledger_well", str(number), by=int(state == ANSWERS))
-    if {*states} != {ANSWERS}:
+        counts.add("ferrule_ledger_probe_seconds", str(number), by=seconds)
+    if any(state != ANSWERS for state, _ in states):
         # The number would not be complete, and a database that is silent would hold up this page.
         return
     try:

@@ -26,9 +26,10 @@ from ferrule.server.http import (
 )
 from ferrule.server.observability.answer_record import CLIENT_LEFT
 from ferrule.server.observability.metrics import OTHER
-from ferrule.server.observability.telemetry import CURRENT, RequestRecord, Telemetry
-from ferrule.server.process import drain
+from ferrule.server.observability.telemetry import CURRENT, UNLOGGED, RequestRecord, Telemetry
 
+IGNORED = "ferrule-ignored"
+"""The response header with the paths of what the client sent and nobody carries out."""
 _CONVERTER = re.compile(r":\w+(?=\})")
 
 
@@ -42,6 +43,8 @@ def _instrument_route(route: Route) -> Route:
         response = await route.handler(request)
         record = CURRENT.get()
         if record is not None:
+            if record.ignored:
+                response = replace(response, headers={**response.headers, IGNORED: ", ".join(record.ignored)})
             record.record_response(response.status, is_streaming=isinstance(response, StreamingResponse))
         return response
 
@@ -86,7 +89,11 @@ class InstrumentedApp:
     @asynccontextmanager
     async def admit(self, request: Request, scope: str, /) -> AsyncGenerator[Request]:
         api = self._route_path(request)
-        record = RequestRecord(request.id, api, api in self.socket_paths, self.telemetry.spans.parent(request.headers))
+        is_socket = api in self.socket_paths
+        # A connection is no unit of work: its answers are.
+        route = "" if is_socket or api in UNLOGGED else api
+        trace = self.telemetry.spans.begin_request(request.headers, request.method, route)
+        record = RequestRecord(request.id, api, is_socket, trace)
         record.task = asyncio.current_task()
         token = CURRENT.set(record)
         try:
@@ -97,6 +104,10 @@ class InstrumentedApp:
                     if scope != OPEN:
                         record.principal = admitted_request.principal.name
                         record.tenant = admitted_request.principal.tenant
+                        key = admitted_request.key
+                        record.key_id = key.id if key else ""
+                        if key is not None and key.is_token:
+                            record.token_expires_at = key.expires_at
                     yield admitted_request
         finally:
             CURRENT.reset(token)
@@ -136,9 +147,9 @@ class _RequestScope:
 
     def _client_error(self, error: BaseException | None) -> BaseException | None:
         record = self.record
-        if isinstance(error, asyncio.CancelledError) and record.is_cancelled and record.task is not None:
+        if isinstance(error, asyncio.CancelledError) and record.cancel_error is not None and record.task is not None:
             record.task.uncancel()
-            return drain.draining_error()
+            return record.cancel_error
         if isinstance(error, StalledClientError) or (record.is_socket and isinstance(error, ConnectionError)):
             record.outcome = CLIENT_LEFT
             return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -10,14 +11,22 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ferrule.core.event import Finish
+from ferrule.core.event import Finish, Usage
 from ferrule.dialects.caller_error import hides_details
+from ferrule.dialects.ignored_fields import metric_label
 from ferrule.errors import EngineError, FerruleError, LedgerError
-from ferrule.server.observability.answer_record import CLIENT_LEFT, CURRENT_ANSWER, OK, REPAIRED, AnswerRecord
+from ferrule.server.observability.answer_record import (
+    CLIENT_LEFT,
+    CURRENT_ANSWER,
+    OK,
+    REPAIRED,
+    AnswerRecord,
+    RequestInfo,
+)
 from ferrule.server.observability.logs import Log, LogValue, error_types, stack_frames
-from ferrule.server.observability.metrics import Counts, SharedCounts
-from ferrule.server.observability.spans import Spans
-from ferrule.server.process.drain import Drain
+from ferrule.server.observability.metrics import NO_IDS, Counts, SharedCounts, TraceIds
+from ferrule.server.observability.spans import NO_TRACE, AttributeValue, Spans, TraceContext
+from ferrule.server.process.drain import Drain, draining_error
 from ferrule.server.secret_mask import mask_text
 
 SWITCHING = 101
@@ -33,20 +42,25 @@ class RequestRecord:
     id: str
     api: str
     is_socket: bool = False
-    parent: Any = None
+    trace: TraceContext = NO_TRACE
     clock: Callable[[], float] = time.monotonic
     started_at: float = 0.0
     principal: str = ""
     tenant: str = ""
     is_traced: bool = False
     """Whether an answer has begun, which is recorded in traces by itself."""
+    ignored: tuple[str, ...] = ()
+    """What the client sent and nobody carries out; see `ToolCallRequest.ignored`."""
     status: int = 0
     outcome: str = CLIENT_LEFT
     is_streaming: bool = False
     is_finished: bool = False
     open_answers: int = 0
     answers: list[AnswerRecord] = field(default_factory=list[AnswerRecord])
-    is_cancelled: bool = False
+    key_id: str = ""
+    token_expires_at: float = math.inf
+    """When the token of its caller expires, if it has one, in Unix seconds."""
+    cancel_error: FerruleError | None = None
     task: asyncio.Task[Any] | None = None
 
     def __post_init__(self) -> None:
@@ -59,10 +73,14 @@ class RequestRecord:
         """Whether it is a WebSocket connection without an active answer."""
         return self.is_socket and not self.open_answers
 
-    def cancel(self) -> None:
-        """Cancel a request that has no active answer. Answers are cancelled themselves and report it to the client."""
-        if not self.open_answers and not self.is_cancelled and self.task is not None:
-            self.is_cancelled = True
+    def cancel(self, error: FerruleError | None = None, *, is_forced: bool = False) -> None:
+        """Cancel a request that has no active answer. Answers are cancelled themselves and report it to the client.
+
+        It ends with the error; without one, because the gateway is shutting down. `is_forced` also ends a connection
+        whose turns wait for its client.
+        """
+        if (is_forced or not self.open_answers) and self.cancel_error is None and self.task is not None:
+            self.cancel_error = error or draining_error()
             self.task.cancel()
 
     def record_response(self, status: int, *, is_streaming: bool) -> None:
@@ -78,6 +96,10 @@ class RequestRecord:
             return False
         self.answers.append(record)
         return True
+
+    @property
+    def exemplar_ids(self) -> TraceIds:
+        return self.trace.exemplar_id, self.id
 
     @property
     def seconds(self) -> float:
@@ -98,21 +120,30 @@ _CONVERSATION = re.compile(r"conv_[0-9a-f]{32}")
 def current_ids() -> dict[str, str]:
     """The IDs of the request and of the conversation that the current task works on, as fields of a log line."""
     request, answer = CURRENT.get(), CURRENT_ANSWER.get()
-    return _ids(request.id if request else "", answer)
+    return _ids(request, answer)
 
 
-def _ids(request_id: str, answer: AnswerRecord | None) -> dict[str, str]:
-    ids = {"id": request_id} if request_id else {}
+def _ids(request: RequestInfo | None, answer: AnswerRecord | None) -> dict[str, str]:
+    ids = {"id": request.id} if request is not None and request.id else {}
+    if request is not None and request.trace.trace_id:
+        ids["trace"] = request.trace.trace_id
     if answer is not None and _CONVERSATION.fullmatch(answer.conversation):
         ids["conversation"] = answer.conversation
     return ids
 
 
-_UNLOGGED = ("/healthz", "/readyz", "/metrics")
+_KEYS = "/v1/keys"
+UNLOGGED = ("/healthz", "/readyz", "/metrics")
 """Probed every few seconds, so logged only if the outcome is not ok."""
+CHAT = "chat"
+MCP_CALL = "tools/call"
+_TOOL_ERRORS = {OK: "", "error": "tool_error"}
+"""The attribute `error.type` by the outcome of a call; other outcomes are their own."""
 _MOST_CALLS = 32
 _PRICED_TOKENS = 1_000_000
 _Result = TypeVar("_Result")
+MakeError = Callable[[], FerruleError]
+"""Makes an error: each request gets its own."""
 
 
 @dataclass(slots=True)
@@ -128,6 +159,8 @@ class Telemetry:
     """The prices of a million input and output tokens, by the name of the engine."""
     on_early_error: Callable[[RequestRecord, FerruleError], None] = lambda record, error: None
     """Called when a request has failed before its answer began."""
+    is_mcp_tool: Callable[[str], bool] = lambda tool: False
+    """Whether one of the gateway's own tools is run by an MCP server."""
     requests: set[RequestRecord] = field(default_factory=set[RequestRecord])
     answers: set[AnswerRecord] = field(default_factory=set[AnswerRecord])
 
@@ -146,23 +179,57 @@ class Telemetry:
     def end_request(self, record: RequestRecord) -> None:
         """Count and log a request that has ended."""
         record.is_finished = True
+        record.trace.end(record.status, "" if record.outcome == OK else record.outcome)
         self.requests.discard(record)
         self.drain.active.discard(record)
         self.counts.add(
             "ferrule_requests", record.api, record.last_answer.model if record.last_answer else "", record.outcome
         )
-        if record.api in _UNLOGGED and record.outcome == OK:
+        if record.api in UNLOGGED and record.outcome == OK:
             return
         log_fields: dict[str, LogValue] = {
-            **_ids(record.id, record.last_answer),
+            **_ids(record, record.last_answer),
             "api": record.api,
             "principal": record.principal,
             "status": record.status,
         }
         if record.last_answer:
             log_fields |= _answer_fields(record.last_answer)
+        if record.ignored:
+            log_fields["ignored"] = _labels(record.ignored)
         outcome = record.outcome if record.outcome != OK or not record.last_answer else record.last_answer.outcome
         self.log.emit("request", **log_fields, outcome=outcome, total_ms=record.seconds * 1000)
+
+    def end_requests_of(self, revoked: Mapping[str, MakeError], expired: Mapping[str, MakeError]) -> None:
+        """End what runs for keys that were revoked, and idle connections of those that have expired, by their ids."""
+        busy: set[RequestInfo] = set()
+        for answer in [one for one in self.answers if one.request is not None]:
+            assert answer.request is not None
+            busy.add(answer.request)
+            if answer.request.key_id in revoked:
+                answer.cancel(revoked[answer.request.key_id]())
+        for request in [one for one in self.requests if one not in busy]:
+            if request.key_id in revoked:
+                # An answer that has ended still sends its error. A request that manages keys may revoke its own.
+                if request.is_socket or not (request.answers or request.api.startswith(_KEYS)):
+                    request.cancel(revoked[request.key_id](), is_forced=True)
+            elif request.key_id in expired and request.is_idle:
+                request.cancel(expired[request.key_id]())
+
+    def end_idle_sockets(self, now: float, make_error: MakeError) -> None:
+        """End the connections whose caller's token has expired, unless an answer is in progress on them."""
+        for request in [one for one in self.requests if now >= one.token_expires_at and one.is_idle]:
+            request.cancel(make_error())
+
+    def record_ignored(self, paths: tuple[str, ...]) -> None:
+        """Count what a client sent and nobody carries out. Its HTTP answer gets a header that names it."""
+        if not paths:
+            return
+        request = CURRENT.get()
+        if request is not None and not request.is_socket:
+            request.ignored = paths
+        for label in _labels(paths):
+            self.counts.add("ferrule_ignored_fields", label)
 
     def begin_answer(self, model: str, engine: str, own_tools: Container[str], conversation: str = "") -> AnswerRecord:
         """Create the record of an answer. The caller enters it and passes it each event."""
@@ -192,14 +259,21 @@ class Telemetry:
         counts.add("ferrule_events", model, by=record.events)
         counts.add("ferrule_tokens", model, "prompt", by=record.prompt_tokens)
         counts.add("ferrule_tokens", model, "completion", by=record.completion_tokens)
-        counts.observe("ferrule_answer_seconds", record.ended_at - record.started_at, model)
-        if record.events:
-            counts.observe("ferrule_first_event_seconds", record.first_event_at - record.started_at, model)
+        counts.add("ferrule_cached_tokens", model, by=record.cached_tokens)
         request = record.request
+        ids = request.exemplar_ids if request is not None else NO_IDS
+        seconds, error = record.ended_at - record.started_at, "" if record.outcome == OK else record.outcome
+        counts.observe("ferrule_answer_seconds", seconds, model, ids=ids)
+        operation = (CHAT, record.engine, model)
+        counts.observe("gen_ai_server_request_duration_seconds", seconds, *operation, error, ids=ids)
+        if record.events:
+            first = record.first_event_at - record.started_at
+            counts.observe("ferrule_first_event_seconds", first, model, ids=ids)
+            counts.observe("gen_ai_server_time_to_first_token_seconds", first, *operation, ids=ids)
         if request is not None and request.add_answer(record):
             return
         total = (record.ended_at - record.started_at) * 1000
-        ids = _ids(request.id if request else "", record)
+        ids = _ids(request, record)
         self.log.emit("answer", **ids, **_answer_fields(record), outcome=record.outcome, total_ms=total)
 
     def record_call(self, model: str, tool: str, how: str, *, is_complete: bool) -> None:
@@ -207,11 +281,43 @@ class Telemetry:
         if how == REPAIRED:
             self.counts.add("ferrule_repairs", model)
 
+    def record_reply(
+        self, record: AnswerRecord, seconds: float, first_seconds: float | None, usage: Usage | None, error: str
+    ) -> None:
+        """Count one reply of a model, of which an answer may have several."""
+        ids = record.request.exemplar_ids if record.request is not None else NO_IDS
+        operation = (CHAT, record.engine, record.model)
+        self.counts.observe("gen_ai_client_operation_duration_seconds", seconds, *operation, error, ids=ids)
+        if first_seconds is not None:
+            name = "gen_ai_client_operation_time_to_first_chunk_seconds"
+            self.counts.observe(name, first_seconds, *operation, ids=ids)
+        if usage is not None:
+            for kind, tokens in (("input", usage.prompt_tokens), ("output", usage.completion_tokens)):
+                self.counts.observe("gen_ai_client_token_usage", tokens, *operation, kind, ids=ids)
+
     def record_tool_run(self, tool: str, seconds: float, outcome: str) -> None:
-        self.counts.observe("ferrule_tool_seconds", seconds, tool, outcome)
+        request = CURRENT.get()
+        ids = request.exemplar_ids if request is not None else NO_IDS
+        self.counts.observe("ferrule_tool_seconds", seconds, tool, outcome, ids=ids)
+        error = _TOOL_ERRORS.get(outcome, outcome)
+        self.counts.observe("gen_ai_execute_tool_duration_seconds", seconds, tool, error, ids=ids)
+        if self.is_mcp_tool(tool):
+            name = "mcp_client_operation_duration_seconds"
+            self.counts.observe(name, seconds, MCP_CALL, tool, error, ids=ids)
+
+    def tool_attributes(self, tool: str) -> Mapping[str, AttributeValue]:
+        """What the span of a call says besides, if an MCP server runs the tool."""
+        return {"mcp.method.name": MCP_CALL} if self.is_mcp_tool(tool) else {}
 
     def record_approval_request(self, tool: str) -> None:
         self.counts.add("ferrule_approvals_asked", tool)
+
+    def record_quota_refusal(self, quota: str) -> None:
+        self.counts.add("ferrule_quota_refusals", quota)
+
+    def record_quota_store_failure(self, error: FerruleError) -> None:
+        self.counts.add("ferrule_quota_store_failures")
+        self.log.emit("quota_store_failed", outcome=error.code, detail=mask_text(error.message))
 
     def record_engine_failure(self, model: str, engine: str, error: EngineError, *, is_failover: bool) -> None:
         code = type(error).code
@@ -230,9 +336,12 @@ class Telemetry:
         )
 
     def record_engine_finish(self, engine: str, finish: Finish) -> None:
-        """Add what a reply cost to the answer that it is part of."""
+        """Add what a reply took and cost to the answer that it is part of."""
         answer, (input_price, output_price) = CURRENT_ANSWER.get(), self.prices.get(engine, (0.0, 0.0))
-        if answer is not None and finish.usage is not None and (input_price or output_price):
+        if answer is None:
+            return
+        answer.add_engine_reply(finish.usage)
+        if finish.usage is not None and (input_price or output_price):
             usage = finish.usage
             cost = usage.prompt_tokens * input_price + usage.completion_tokens * output_price
             answer.cost = (answer.cost or 0.0) + cost / _PRICED_TOKENS
@@ -273,6 +382,10 @@ class Telemetry:
         return FerruleError(f"internal error{suffix}", hint="The details are in the gateway's log.")
 
 
+def _labels(paths: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys(metric_label(path) for path in paths))
+
+
 def _answer_fields(record: AnswerRecord) -> dict[str, LogValue]:
     log_fields: dict[str, LogValue] = {
         "model": record.model,
@@ -281,6 +394,8 @@ def _answer_fields(record: AnswerRecord) -> dict[str, LogValue]:
         "completion_tokens": record.completion_tokens,
         "events": record.events,
     }
+    if record.cached_tokens:
+        log_fields["cached_tokens"] = record.cached_tokens
     if record.events:
         log_fields["first_ms"] = (record.first_event_at - record.started_at) * 1000
     if record.calls:

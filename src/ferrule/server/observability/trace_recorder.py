@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Role, Text, messages_as_json
+from ferrule.core.named_media import without_data
 from ferrule.dialects.caller_error import caller_error, hides_details
 from ferrule.errors import FerruleError, LedgerError, LedgerUnavailableError
 from ferrule.run.history_key import history_keys
@@ -24,6 +25,7 @@ from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.trace import RequestError, TracedRequest, TraceStatus
 from ferrule.run.timeline_entry import title_of
 from ferrule.server.config.config import TracesConfig, TraceText
+from ferrule.server.observability.prompt_prefix import PromptHistory, PromptParts
 from ferrule.server.observability.telemetry import CURRENT, RequestRecord, Telemetry
 from ferrule.server.secret_mask import mask_text
 
@@ -32,7 +34,7 @@ STALE_SECONDS = 60.0
 _TOUCH_SECONDS = 15.0
 _LONG_REQUEST_SECONDS = 1.0
 """A request is written when it has run that long. Most have ended by then, and are written once."""
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.25
 """Between two batches, so that many short requests share a transaction."""
 _RETRY_SECONDS = 1.0
 _STOP_SECONDS = 3.0
@@ -68,12 +70,14 @@ class OpenRequest:
     finish: str = ""
     error: FerruleError | None = None
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
     tools: tuple[str, ...] = ()
     conversation: str = ""
     reply: ChatMessage | None = None
     """The reply as the client has seen it; None if there was none."""
+    parts: PromptParts = field(default_factory=PromptParts)
     is_stored: bool = False
 
 
@@ -88,6 +92,7 @@ class TraceRecorder:
         self._ledger = ledger
         self._config = config
         self._telemetry = telemetry
+        self._prompts = PromptHistory()
         self._open: dict[str, OpenRequest] = {}
         self._ended: deque[OpenRequest] = deque()
         self._rows: deque[TracedRequest] = deque()
@@ -113,7 +118,7 @@ class TraceRecorder:
                     await self.flush()
             except (LedgerError, TimeoutError):
                 # The gateway stops regardless: it must not wait for a ledger that does not answer.
-                self._telemetry.counts.add("ferrule_traces_lost", by=len(self._rows))
+                self._telemetry.counts.add("ferrule_traces_lost", by=self.waiting)
 
         return stop
 
@@ -139,6 +144,11 @@ class TraceRecorder:
         if self._is_on:
             self._ended.append(request)
             self._has_ended.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have ended and are not in the ledger."""
+        return len(self._ended) + len(self._rows)
 
     async def flush(self) -> None:
         """Write everything that has ended. Raises if the ledger is unreachable."""
@@ -192,7 +202,13 @@ class TraceRecorder:
                 one.is_stored = True
             await self._add_rows(long_ones)
             while self._ended:
-                await self._add_rows([self._ended.popleft() for _ in range(min(len(self._ended), _MAX_BATCH))])
+                ended = [self._ended.popleft() for _ in range(min(len(self._ended), _MAX_BATCH))]
+                try:
+                    await self._add_rows(ended)
+                except asyncio.CancelledError:
+                    # The gateway stops meanwhile: they are still to be written, or to be counted as lost.
+                    self._ended.extendleft(reversed(ended))
+                    raise
 
     async def _add_rows(self, requests: Sequence[OpenRequest]) -> None:
         if not requests:
@@ -200,7 +216,7 @@ class TraceRecorder:
         # Copied, because one that runs may end meanwhile.
         copies = [replace(one) for one in requests]
         # Hashing a long history takes time that other requests need.
-        self._rows += await asyncio.to_thread(lambda: [row_of(one, self._config.text) for one in copies])
+        self._rows += await asyncio.to_thread(lambda: [row_of(one, self._config.text, self._prompts) for one in copies])
         self._drop_oldest()
         self._has_rows.set()
 
@@ -284,12 +300,15 @@ async def _do_nothing() -> None:
     """Traces are off."""
 
 
-def row_of(request: OpenRequest, text: TraceText) -> TracedRequest:
-    """Return what is stored of a request."""
+def row_of(request: OpenRequest, text: TraceText, prompts: PromptHistory) -> TracedRequest:
+    """Return what is stored of a request, and remember its prompt for the next one of its run."""
     is_running = request.status is TraceStatus.RUNNING
     reply = request.reply if request.reply and request.reply.parts else None
     first_question = next((one for one in request.messages if one.role is Role.USER and one.content.strip()), None)
     keys = history_keys(request.messages, reply)
+    prefix, same_run = None, ""
+    if not is_running and request.messages:
+        prefix, same_run = prompts.compare(request.parts, request.principal, keys, reply)
     # What is in the ledger's conversation need not be stored twice.
     messages = () if request.conversation or is_running else _added(request.messages, reply)
     return TracedRequest(
@@ -305,6 +324,7 @@ def row_of(request: OpenRequest, text: TraceText) -> TracedRequest:
         finish=request.finish,
         error=_error(request.error) if request.error else None,
         prompt_tokens=request.prompt_tokens,
+        cached_tokens=request.cached_tokens,
         completion_tokens=request.completion_tokens,
         cost=request.cost,
         tools=tuple(dict.fromkeys(map(_name, request.tools))),
@@ -312,7 +332,9 @@ def row_of(request: OpenRequest, text: TraceText) -> TracedRequest:
         title=title_of(first_question.content) if first_question and text is not TraceText.NONE else "",
         messages_text=_messages_text(messages, text),
         history_key="" if is_running else keys.own,
-        earlier_keys=keys.earlier,
+        prompt_prefix=prefix,
+        # A client that edits its history continues the same trace.
+        earlier_keys=(same_run, *keys.earlier) if same_run else keys.earlier,
     )
 
 
@@ -325,6 +347,7 @@ def _added(messages: Sequence[ChatMessage], reply: ChatMessage | None) -> tuple[
 def _messages_text(messages: Sequence[ChatMessage], text: TraceText) -> str:
     if text is TraceText.NONE:
         return "[]"
+    messages = [without_data(message) for message in messages]
     whole = dumps(messages_as_json(messages)) if text is TraceText.ALL else ""
     if whole and len(whole) <= _MAX_TEXT_BYTES:
         return whole

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ferrule.errors import DrainingError
+from ferrule.server.http import ADMIN, OPEN, OPERATOR
 
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 """How long cancelled work may take to report its error."""
-_STILL_SERVED = ("open", "admin")
+_STILL_SERVED = (OPEN, ADMIN, OPERATOR)
 """Probes and metrics keep working while the gateway drains."""
 
 

@@ -53,10 +53,20 @@ Work = Callable[..., None]
 """Runs in the worker as `work(slot, ready, *arguments)`. It calls `ready` when it serves, and must be importable."""
 
 
-def supervise(server_config: ServerConfig, work: Work, arguments: tuple[Any, ...], log: Log) -> int:
+Renewal = Callable[[], "tuple[Any, ...] | None"]
+"""Called often. Returns other arguments for the workers when there are some: running ones are sent SIGHUP then."""
+
+
+def _no_renewal() -> None:
+    """The default: the arguments stay."""
+
+
+def supervise(
+    server_config: ServerConfig, work: Work, arguments: tuple[Any, ...], log: Log, renewal: Renewal = _no_renewal
+) -> int:
     """Run the workers until SIGINT or SIGTERM, or until a worker fails to start. Returns the exit code."""
     with open_port(server_config) as port, tempfile.TemporaryDirectory(prefix="ferrule-") as folder:
-        return _Workers(server_config, work, arguments, log, port, folder).run()
+        return _Workers(server_config, work, arguments, log, port, folder, renewal).run()
 
 
 @dataclass(slots=True)
@@ -65,6 +75,8 @@ class _Worker:
     process: SpawnProcess | None = None
     ready: Connection | None = None
     was_ready: bool = False
+    is_behind: bool = False
+    """Whether there are other arguments since it was started."""
     started_at: float = 0.0
     early_exits: int = 0
     restart_at: float = 0.0
@@ -78,6 +90,7 @@ class _Workers:
     log: Log
     port: socket.socket
     folder: str
+    renewal: Renewal
     workers: list[_Worker] = field(default_factory=list[_Worker])
     signals: int = 0
     code: int = 0
@@ -102,6 +115,23 @@ class _Workers:
             self._wait()
             for worker in self.workers:
                 self._check(worker)
+            self._renew()
+
+    def _renew(self) -> None:
+        arguments = self.renewal()
+        if arguments is not None:
+            # Before the signal: a worker that starts now has them from the beginning.
+            self.arguments = arguments
+            for worker in self.workers:
+                # One that starts just now would be ended by the signal: it gets it when it serves.
+                worker.is_behind = True
+                self._hang_up(worker)
+
+    def _hang_up(self, worker: _Worker) -> None:
+        process = worker.process
+        if worker.is_behind and worker.ready is None and process is not None and process.is_alive() and process.pid:
+            worker.is_behind = False
+            os.kill(process.pid, signal.SIGHUP)
 
     def _wait(self) -> None:
         # Only workers that have not reported ready yet still have a pipe.
@@ -113,6 +143,7 @@ class _Workers:
             worker.was_ready = worker.was_ready or _is_ready(worker.ready)
             worker.ready.close()
             worker.ready = None
+            self._hang_up(worker)
         if worker.process is not None and not worker.process.is_alive():
             self._handle_exit(worker, worker.process)
         if worker.process is None and time.monotonic() >= worker.restart_at and not self.code:
@@ -139,6 +170,7 @@ class _Workers:
         worker.ready, child_end = context.Pipe(duplex=False)
         slot = WorkerSlot(worker.number, self.folder, self.port, is_first)
         worker.process = context.Process(target=_worker_main, args=(self.work, slot, child_end, self.arguments))
+        worker.is_behind = False
         worker.process.start()
         child_end.close()
         worker.started_at = time.monotonic()

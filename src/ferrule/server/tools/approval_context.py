@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from ferrule.core.visible_text import visible, visible_text
+from ferrule.core.json_text import loads
+from ferrule.core.visible_text import visible, visible_prose, visible_text
 from ferrule.run.ledger.ledger import Approval, ApprovalState
+from ferrule.run.server_questions import SAMPLING, is_question
 from ferrule.server.gateway import Gateway
 
 # The view of an approval that all APIs of the gateway share. It is made of the bytes that will run.
@@ -44,6 +46,25 @@ def approval_view(approval: Approval, now: float) -> dict[str, Any]:
         "needed": approval.needed,
         "votes": approval.votes,
         "four_eyes": approval.four_eyes,
+        "question": question_view(approval),
+    }
+
+
+def question_view(approval: Approval) -> dict[str, Any] | None:
+    """Return what an MCP server asks, with every hidden character written out; None for a call.
+
+    All of it is outside text. `kind` is `form`, `url` or `sampling`; nothing opens the address of a `url` by itself.
+    """
+    if not is_question(approval.conversation, approval.call_id):
+        return None
+    asked = cast("dict[str, Any]", loads(approval.arguments.decode()))
+    kind = SAMPLING if approval.call_id == SAMPLING else "url" if asked.get("url") else "form"
+    texts = {name: visible(str(asked.get(name, ""))) for name in ("server", "url", "host", "model")}
+    return {
+        "kind": kind,
+        "message": visible_prose(str(asked.get("message", ""))),
+        **texts,
+        "schema": asked.get("schema"),
     }
 
 

@@ -13,16 +13,17 @@ from typing import Any, cast
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
-from ferrule.errors import ApprovalError, DefinitionError, LedgerError, SchemaError
+from ferrule.errors import ApprovalError, DefinitionError, LedgerError
+from ferrule.rules.call_check import argument_faults
 from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.ledger.claim import canonical_bytes
-from ferrule.run.ledger.ledger import Approval
-from ferrule.schema.admission import admit
-from ferrule.schema.checker import checker_for
+from ferrule.run.ledger.ledger import Approval, ApprovalState
+from ferrule.run.server_questions import ELICITATION, SAMPLING, is_question
 from ferrule.server.gateway import Gateway
+from ferrule.sources.mcp.elicitation import answer_faults, with_defaults
 
-# Names in the approvals of questions that an MCP server asks a person: see `run.elicitation`.
-_QUESTION_CONVERSATION, _QUESTION, _ANSWER = "asked-", "question", "answer"
+_ANSWER = "answer"
+"""The member of a question's arguments that a person fills in: see `run.elicitation`."""
 _UNSTORABLE = Fault("", "json", "they contain a number that is too large, or are nested too deeply")
 
 
@@ -48,6 +49,7 @@ async def record_decision(gateway: Gateway, approval: Approval, by: str, decisio
         raise DefinitionError("arguments: only an approval may change them", hint="Leave them out, or approve.")
     if decision.approve:
         require_current_tool(gateway, approval)
+        _require_answer(approval, decision.arguments)
     arguments = None if decision.arguments is None else _validate_arguments(gateway, approval, decision.arguments)
     try:
         if decision.approve:
@@ -66,7 +68,7 @@ def faults_of(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any]
     if _is_question(approval):
         return _answer_faults(approval, arguments)
     require_current_tool(gateway, approval)
-    return checker_for(gateway.tool_catalog.tools[approval.tool].parameters).faults(arguments)
+    return argument_faults(gateway.tool_catalog.tools[approval.tool], arguments)
 
 
 def require_current_tool(gateway: Gateway, approval: Approval) -> None:
@@ -89,7 +91,22 @@ def require_current_tool(gateway: Gateway, approval: Approval) -> None:
 
 
 def _is_question(approval: Approval) -> bool:
-    return approval.conversation.startswith(_QUESTION_CONVERSATION) and approval.call_id == _QUESTION
+    return is_question(approval.conversation, approval.call_id)
+
+
+def _require_answer(approval: Approval, arguments: Mapping[str, Any] | None) -> None:
+    """Raise if a question with a form is approved without an answer that fits it: the server would get none."""
+    if arguments is not None or not _is_question(approval) or approval.call_id != ELICITATION:
+        return
+    question = cast("dict[str, Any]", loads(approval.arguments.decode()))
+    schema = cast("dict[str, Any]", question.get("schema", {}))
+    faults = answer_faults(schema, with_defaults(schema, question.get(_ANSWER) or {}))
+    if faults and approval.state is ApprovalState.PENDING:
+        raise DefinitionError(
+            f"the question needs an answer: {'; '.join(map(str, faults[:5]))}",
+            code="answer_required",
+            hint="Approve it with its arguments, in which `answer` is filled in.",
+        )
 
 
 def _terms_of(gateway: Gateway, approval: Approval, arguments: bytes) -> ApprovalTerms | None:
@@ -119,10 +136,13 @@ def _bytes_of(arguments: Mapping[str, Any]) -> bytes | None:
 def _answer_faults(approval: Approval, arguments: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Validate the answer to a question. Only the answer may change; the question must stay as it was shown."""
     question = cast("dict[str, Any]", loads(approval.arguments.decode()))
+    if approval.call_id == SAMPLING:
+        is_same = question == dict(arguments)
+        return () if is_same else (Fault("", "const", "what a model is asked cannot be changed; deny it instead"),)
     if {**question, _ANSWER: None} != {**arguments, _ANSWER: None}:
         return (Fault("", "const", "only answer may be changed; send the rest as it was shown"),)
-    try:
-        faults = checker_for(admit(question.get("schema", {}))).faults(arguments.get(_ANSWER))
-    except SchemaError as refusal:
-        raise LedgerError(f"the schema of the question is invalid: {refusal.message}", code="bad_schema") from refusal
-    return tuple(replace(fault, path=f"/{_ANSWER}{fault.path}") for fault in faults)
+    schema, answer = cast("dict[str, Any]", question.get("schema", {})), arguments.get(_ANSWER)
+    if isinstance(answer, dict):
+        # The server gets the form's defaults too.
+        answer = with_defaults(schema, cast("dict[str, Any]", answer))
+    return tuple(replace(fault, path=f"/{_ANSWER}{fault.path}") for fault in answer_faults(schema, answer))

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.json_text import dumps
+from ferrule.core.media import media_line
 from ferrule.core.message import ChatMessage, Role, messages_from_json
 from ferrule.core.visible_text import visible, visible_prose
 from ferrule.errors import DefinitionError
@@ -63,6 +64,7 @@ def _calls_with_results(messages: Sequence[ChatMessage]) -> Sequence[tuple[ToolC
 
 def _call_view(call: ToolCall, result: ToolResult) -> dict[str, Any]:
     text = result.content if isinstance(result.content, str) else dumps(result.content)
+    text = "\n".join(filter(None, (text, *map(media_line, result.media))))
     return {
         "tool": visible(call.name),
         "arguments": _cut(visible(call.function.arguments[: MAX_VALUE_CHARS + 1]), MAX_VALUE_CHARS),

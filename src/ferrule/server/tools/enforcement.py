@@ -12,7 +12,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Enforcement, no_enforcement
 from ferrule.errors import FerruleError
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Request
+from ferrule.server.http import OPERATOR, Request
 from ferrule.server.router import Replica
 from ferrule.server.secret_mask import mask_secrets
 
@@ -22,12 +22,14 @@ ANSWER_SECONDS = 2.0
 async def enforcement_of(gateway: Gateway, request: Request, tool: ToolDefinition) -> list[dict[str, Any]]:
     engines = gateway.engines(request.principal)
     replicas = list({replica.name: replica for _, replica in engines}.values())
-    views = await asyncio.gather(*(_enforcement_on(one, tool, is_admin="admin" in request.rights) for one in replicas))
+    views = await asyncio.gather(
+        *(_enforcement_on(one, tool, is_operator=OPERATOR in request.rights) for one in replicas)
+    )
     view_of = dict(zip((one.name for one in replicas), views, strict=True))
     return [{"model": model, "engine": replica.name, **view_of[replica.name]} for model, replica in engines]
 
 
-async def _enforcement_on(replica: Replica, tool: ToolDefinition, *, is_admin: bool) -> dict[str, Any]:
+async def _enforcement_on(replica: Replica, tool: ToolDefinition, *, is_operator: bool) -> dict[str, Any]:
     if not replica.health.is_healthy:
         return _view(no_enforcement(tool), "the engine is resting after a failure")
     try:
@@ -36,7 +38,7 @@ async def _enforcement_on(replica: Replica, tool: ToolDefinition, *, is_admin: b
     except TimeoutError:
         return _view(no_enforcement(tool), "the engine has not answered yet")
     except FerruleError as failure:
-        detail = f": {mask_secrets(failure.message)}" if is_admin else ""
+        detail = f": {mask_secrets(failure.message)}" if is_operator else ""
         return _view(no_enforcement(tool), f"the engine could not be queried{detail}")
 
 

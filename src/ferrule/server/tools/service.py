@@ -19,20 +19,23 @@ from typing import Any, ClassVar, cast
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.context import DEFAULT_HOPS, CallContext, Principal, Progress
 from ferrule.core.json_text import digest, loads
-from ferrule.core.outcome import Answered, Outcome
+from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.errors import DefinitionError, FencedError, LedgerError, TooSlowError
+from ferrule.errors import DefinitionError, FencedError, LedgerError, LedgerUnavailableError, TooSlowError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import CallEntry, Decision
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.claim import canonical_bytes, sha256
-from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState
+from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger_journal import LedgerJournal
 from ferrule.server.gateway import Gateway
 
 _ENDED = frozenset({CallState.DONE, CallState.FAILED, CallState.REFUSED})
 _VERSION = 1
+_CANCEL_POLL_SECONDS = 0.5
+CANCELLED_BY_CALLER = "cancelled_by_caller"
+"""The code of the outcome of a call that its caller cancelled while, or before, it ran."""
 UNNAMED_PREFIX = "same_"
 """Of the conversation of calls whose caller gives them no id: identical ones share it."""
 
@@ -64,6 +67,8 @@ class CallRequest:
     conversation: str = ""
     deadline: float | None = None
     hops: int = DEFAULT_HOPS
+    is_task: bool = False
+    """Whether the caller can cancel it by its conversation in the ledger, from any process."""
     on_progress: Callable[[Progress], None] = field(default=lambda progress: None, compare=False)
 
 
@@ -74,6 +79,11 @@ class CompletedCall:
     call: ToolCall
     outcome: Outcome
     result: ToolResult
+
+    @property
+    def error_code(self) -> str:
+        """The code of its outcome; empty if it succeeded."""
+        return self.outcome.code if self.result.is_error else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,7 @@ class _PreparedCall:
     executor: ToolExecutor
     context: CallContext
     caller_conversation: str
+    is_task: bool = False
 
     @property
     def needs_approval(self) -> bool:
@@ -135,7 +146,7 @@ class ToolService:
         """
         tool = self.gateway.tool_catalog.tools.get(name) or self._bound_to(name)
         principal.require((tool.bound_capability or tool.name) if tool else name)
-        if tool is None:
+        if tool is None or not principal.may_use_source(self.gateway.tool_catalog.source_of(tool.name)):
             raise DefinitionError(f"unknown tool {name[:80]!r}", hint="See /v1/tools for the available tools.")
         return tool
 
@@ -161,8 +172,17 @@ class ToolService:
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
+    async def validate(self, request: CallRequest) -> None:
+        """Raise if a call may not run at all: its tool, its arguments or its caller's rights."""
+        await self._prepare(request, None)
+
     async def _prepare(self, request: CallRequest, key: CallKey | None) -> _PreparedCall:
-        context = CallContext(principal=request.principal, hops=request.hops, deadline=request.deadline).nested()
+        context = CallContext(
+            principal=request.principal,
+            hops=request.hops,
+            deadline=request.deadline,
+            is_stopping=self.gateway.is_stopping,
+        ).nested()
         tool = self.tool(request.name, request.principal)
         executor = self.gateway.tool_catalog.executor(request.principal, (tool.name,))
         await executor.refresh()
@@ -176,7 +196,7 @@ class ToolService:
         context = replace(
             context, conversation=conversation, call_id=f"{call_key.conversation}/{id}", on_progress=request.on_progress
         )
-        return _PreparedCall(call, tool, call_key, executor, context, request.conversation)
+        return _PreparedCall(call, tool, call_key, executor, context, request.conversation, request.is_task)
 
     async def _find_recorded(self, prepared: _PreparedCall) -> CompletedCall | PendingCall | None:
         """Return the recorded state of an earlier identical call, unless it has to run (again) now."""
@@ -245,6 +265,8 @@ class ToolService:
             return prepared.complete(outcome)
         if prepared.needs_approval:
             approval_request = await journal.request_approval(prepared.entry)
+            if approval_request.decision is None:
+                self.gateway.telemetry.record_approval_request(prepared.tool.name)
             decision = approval_request.decision or await journal.wait_for_decision(approval_request.approval_id)
             if decision is None:
                 approval = await self.gateway.ledger.approval(approval_request.approval_id)
@@ -260,13 +282,51 @@ class ToolService:
                     prepared.key.call_id, str(prepared.executor.result_of(prepared.call, fault).content)
                 )
                 return prepared.complete(fault)
-        outcome = await journal.run(prepared.entry, lambda: prepared.executor.run(prepared.call, prepared.context))
+        outcome = await journal.run(
+            prepared.entry,
+            lambda task: self._run_effect(replace(prepared, context=replace(prepared.context, task=task))),
+        )
         return prepared.complete(outcome)
+
+    async def _run_effect(self, prepared: _PreparedCall) -> Outcome:
+        if not prepared.is_task:
+            return await prepared.executor.run(prepared.call, prepared.context)
+        ledger = await self.gateway.ledger.of_tenant(prepared.context.principal.tenant)
+        if not prepared.context.task.handle and await ledger.is_cancel_requested(prepared.key.conversation):
+            return Answered("its caller cancelled it before it ran", is_error=True, code=CANCELLED_BY_CALLER)
+        running = asyncio.ensure_future(prepared.executor.run(prepared.call, prepared.context))
+        cancelling = asyncio.ensure_future(_wait_for_cancel(ledger, prepared.key.conversation))
+        try:
+            await asyncio.wait((running, cancelling), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+            return _cancelled_outcome(prepared.tool) if running.cancelled() else running.result()
+        finally:
+            for work in (running, cancelling):
+                work.cancel()
+            await asyncio.gather(running, cancelling, return_exceptions=True)
 
     def _bound_to(self, name: str) -> ToolDefinition | None:
         tools = self.gateway.tool_catalog.tools.values()
         bound = [tool for tool in tools if tool.bound_capability and name in _capability_names(tool)]
         return bound[0] if len(bound) == 1 else None
+
+
+async def _wait_for_cancel(ledger: Ledger, conversation: str) -> None:
+    """Return when the caller, in whichever process, has asked for the call's end."""
+    while True:
+        # While the database does not answer, the call continues.
+        with suppress(LedgerUnavailableError):
+            if await ledger.is_cancel_requested(conversation):
+                return
+        await asyncio.sleep(_CANCEL_POLL_SECONDS)
+
+
+def _cancelled_outcome(tool: ToolDefinition) -> Outcome:
+    if tool.side_effects:
+        return Unknown("its caller cancelled it while it ran", code=CANCELLED_BY_CALLER)
+    return Answered("its caller cancelled it", is_error=True, code=CANCELLED_BY_CALLER)
 
 
 def _capability_names(tool: ToolDefinition) -> tuple[str, str]:

@@ -123,10 +123,14 @@ class Connection:
 
     async def _handle_frame(self, frame: ClientFrame) -> None:
         turns, principal = self.turns, self.request.principal
+        key = self.request.key
+        if key is not None:
+            turns.gateway.keys.check(key)
         match frame:
             case AskFrame():
                 self._check_turn_limit()
-                self._attach(turns.read(turns.begin(frame, principal), 0, self._wake.set))
+                live = turns.begin(frame, principal, key.limit_name if key else "")
+                self._attach(turns.read(live, 0, self._wake.set))
             case ResumeFrame(turn, after):
                 self._check_turn_limit()
                 self._attach(turns.read(turns.find(turn, principal), after, self._wake.set))

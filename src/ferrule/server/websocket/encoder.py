@@ -22,6 +22,7 @@ from ferrule.core.event import (
     ReasoningDelta,
     RuleShown,
     TextDelta,
+    ToolSearch,
     Usage,
     WireText,
     add_usage,
@@ -58,7 +59,8 @@ class FrameEncoder:
             case ToolProgressed(id, progress):
                 return _progress(out.ToolProgressFrame(id, progress.done, progress.total, progress.message))
             case ToolFinished(result):
-                return [out.ToolResultFrame(result.tool_call_id, result.name, result.content, result.is_error)]
+                names, media = (result.tool_call_id, result.name), result.media or None
+                return [out.ToolResultFrame(*names, result.content, result.is_error, media)]
             case ConfirmationRequired() | LoopEnded():
                 # `LiveTurn` sends the approval from the ledger, and `done_frame` ends the turn.
                 return []
@@ -107,8 +109,8 @@ class FrameEncoder:
                 frames.append(self._call_end_frame(event))
             case Finish(reason, usage):
                 self._end_round(reason, usage)
-            case Diagnostic() | RuleShown() | WireText():
-                # `EventSequence` returns no diagnostics, and `RawFrameEncoder` handles the others.
+            case Diagnostic() | RuleShown() | WireText() | ToolSearch():
+                # `EventSequence` returns no diagnostics, `RawFrameEncoder` handles raw output, and a search is no call.
                 pass
 
     def _call_end_frame(self, event: CallEnd) -> out.ServerFrame:

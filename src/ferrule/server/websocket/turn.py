@@ -21,7 +21,7 @@ from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.frames.client_frames import CallerResultFrame, ConfirmFrame
 from ferrule.dialects.frames.server_frames import ConfirmationFrame, ToolInfo
 from ferrule.errors import AuthorityError, DefinitionError, EngineTimeoutError, FerruleError, NotFoundError
-from ferrule.run.events import ConfirmationRequired, LoopEnded
+from ferrule.run.events import ConfirmationRequired, LoopEnded, ToolProgressed
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.run.machine import State
 from ferrule.server.answer.claim import store_turn
@@ -69,9 +69,11 @@ async def decide(gateway: Gateway, request: Request, confirm: ConfirmFrame) -> A
     return await record_decision(gateway, approval, request.principal.name, decision)
 
 
-_POLL_SECONDS = 1.0
 _API = "/v1/stream"
+_POLL_SECONDS = 1.0
 """How often to check the ledger for a decision that was made elsewhere."""
+_RESULT_SECONDS = 3600.0
+"""How long a client may take for the result of a call, where `limits.total_seconds` does not limit its turn."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class LiveTurn:
         self._task = asyncio.current_task()
         self.log.add(started)
         try:
-            async with asyncio.timeout(self.gateway.config.limits.total_seconds):
+            async with asyncio.timeout(self.gateway.config.limits.total_seconds or None):
                 limit = await (
                     self._run_in_gateway() if self.turn.tool_owner is ToolOwner.GATEWAY else self._run_for_caller()
                 )
@@ -142,7 +144,8 @@ class LiveTurn:
             )
         if frame.id in self._results:
             raise DefinitionError("this call already has its result", code="call_answered", hint="Send each once.")
-        self._results[frame.id] = ToolResult(frame.id, self._open_calls[frame.id], frame.content, frame.is_error)
+        name, media = self._open_calls[frame.id], frame.media or ()
+        self._results[frame.id] = ToolResult(frame.id, name, frame.content, frame.is_error, media=media)
         self.wake()
 
     async def _run_for_caller(self) -> str:
@@ -155,7 +158,8 @@ class LiveTurn:
                 return end.reason
             while len(self._results) < len(reply.calls):
                 self._wakeup.clear()
-                await self._wakeup.wait()
+                async with asyncio.timeout(_RESULT_SECONDS):
+                    await self._wakeup.wait()
             results = tuple(self._results[call.id] for call in reply.calls)
             request = _next_round_request(request, reply.as_message(), ChatMessage(Role.TOOL, results))
 
@@ -177,6 +181,8 @@ class LiveTurn:
                     self._send(frame)
                 if isinstance(event, ConfirmationRequired):
                     await self._request_approval(event)
+                elif isinstance(event, ToolProgressed) and event.progress.approval:
+                    await self._show_question(event.call_id, event.progress.approval)
                 elif isinstance(event, LoopEnded):
                     end = event
                 if self.log.is_full:
@@ -199,6 +205,13 @@ class LiveTurn:
             self._send(
                 confirmation_frame(approval, event.call.id, self.gateway.tool_catalog.tools.get(event.call.name))
             )
+
+    async def _show_question(self, call_id: str, id: str) -> None:
+        """Send what a server asks while a call runs. The call waits for the decision, and the turn for the call."""
+        approval = await self.gateway.ledger.approval(id) if id not in self._announced_approvals else None
+        if approval is not None and approval.tenant == self.turn.principal.tenant:
+            self._announced_approvals.add(id)
+            self._send(confirmation_frame(approval, call_id, None))
 
     async def _wait_for_decision(self) -> None:
         """Wait until one of the approvals is decided or has expired."""

@@ -47,22 +47,24 @@ class Turns:
     _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
     """The timers of turns that have no reader or have ended."""
 
-    def begin(self, frame: AskFrame, principal: Principal) -> LiveTurn:
-        """Start a new turn. An invalid request raises before the turn exists."""
+    def begin(self, frame: AskFrame, principal: Principal, limit_name: str = "") -> LiveTurn:
+        """Start a new turn, counted under the name of a key's limits. An invalid request raises before it exists."""
         gateway = self.gateway
         gateway.telemetry.drain.check("models")
         request = replace(_REQUEST_DECODERS[frame.api](frame.body), shows_wire=shows_wire(frame.body))
+        request = gateway.sort_options(request)
         turn = turn_of(frame.body, request, principal, has_tools=gateway.has_tools(principal))
-        model = gateway.engine(request, principal).model
+        model = gateway.engine(request.model, principal).model
         conversation = turn.conversation if turn.tool_owner is ToolOwner.GATEWAY else ""
         with ExitStack() as stack:
-            key = principal.name if gateway.config.keys else ""
-            self.limiter.count_request(key)
-            stack.enter_context(self.limiter.slot(key))
+            self.limiter.count_request(limit_name)
+            stack.enter_context(self.limiter.slot(limit_name))
             log = FrameLog(f"turn_{secrets.token_hex(16)}", gateway.config.limits.resume_bytes, frame.spelling)
             live = LiveTurn(gateway, turn, log)
             self._turns[live.id] = live
-            coroutine = live.run(StartedFrame(turn.tool_owner.value, request.model or model, conversation, frame.ref))
+            gateway.telemetry.record_ignored(request.ignored)
+            owner, ignored = turn.tool_owner.value, request.ignored or None
+            coroutine = live.run(StartedFrame(owner, request.model or model, conversation, frame.ref, ignored=ignored))
             task = asyncio.ensure_future(gateway.telemetry.run_busy(coroutine))
             self._tasks[live.id] = task
             task.add_done_callback(partial(self._finish, live, stack.pop_all()))

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias, cast
 
 from ferrule.core.context import Progress
 from ferrule.core.json_text import dumps
+from ferrule.core.media import Media
 from ferrule.core.outcome import Answered
-from ferrule.errors import BusError
+from ferrule.errors import BusError, DefinitionError
 
 TOKEN_HEADER, MINOR_HEADER = "Ferrule-Token", "Ferrule-Minor"
 STREAM_HEADER = "Ferrule-Stream"
@@ -108,8 +109,10 @@ def read_minor(headers: Mapping[str, str] | None) -> int:
 def encode_frame(frame: Frame) -> EncodedFrame:
     """Encode a frame as headers and body."""
     match frame:
-        case Answered(content, False):
+        case Answered(content, False, media=()):
             return None, b'{"content": %b}' % json_bytes(content)
+        case Answered(content, False, media=media):
+            return None, json_bytes({"content": content, "media": [one.as_dict() for one in media]})
         case Answered(content, _, code):
             headers = {_ERROR_HEADER: code or "tool_failed", _ERROR_STATUS_HEADER: "500"}
             return _one_line(headers), json_bytes({"content": content, "is_error": True, "code": code})
@@ -192,7 +195,16 @@ def _answer(body: bytes) -> Answered:
     is_error, code = document.get("is_error", False), document.get("code", "")
     if "content" not in document or not isinstance(is_error, bool) or not isinstance(code, str):
         raise BusError("an answer is an object with 'content'")
-    return Answered(document["content"], is_error, code)
+    return Answered(document["content"], is_error, code, _media(document.get("media", [])))
+
+
+def _media(value: object) -> tuple[Media, ...]:
+    if not isinstance(value, list):
+        raise BusError("'media' is a list")
+    try:
+        return tuple(map(Media.from_dict, cast("list[dict[str, Any]]", value)))
+    except (AttributeError, KeyError, TypeError, DefinitionError) as damage:
+        raise BusError(f"'media' contains what is no image, recording or file: {damage!s:.200}") from damage
 
 
 def _progress(body: bytes) -> Progress:

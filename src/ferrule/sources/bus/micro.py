@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from ferrule.core.text_grammar import TextGrammar
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusError, FerruleError
 from ferrule.sources.bus.frame import json_bytes, read_json
@@ -206,7 +207,10 @@ def read_goodbye(body: bytes) -> str:
 def definition_bytes(tool: ToolDefinition) -> bytes:
     """Encode a definition, as callers fetch it by its hash."""
     values = (tool.name, tool.description, tool.parameters, tool.bound_capability, tool.bound_version)
-    return json_bytes(dict(zip(_DEFINITION, (*values, tool.side_effects), strict=True)))
+    grammar = tool.input_grammar.as_json() if tool.input_grammar else {}
+    # Written for custom tools only: an earlier version reads the other fields and finds that the hash differs.
+    custom = {"custom": grammar} if tool.is_custom else {}
+    return json_bytes({**dict(zip(_DEFINITION, (*values, tool.side_effects), strict=True)), **custom})
 
 
 def read_definition(body: bytes, fingerprint: str) -> ToolDefinition:
@@ -214,9 +218,13 @@ def read_definition(body: bytes, fingerprint: str) -> ToolDefinition:
     document: Any = read_json(body)
     try:
         values = [document[name] for name in _DEFINITION]
-        is_typed = all(isinstance(value, kind) for value, kind in zip(values, _DEFINITION.values(), strict=True))
-        tool = ToolDefinition(*values) if is_typed else None
-    except (TypeError, KeyError, FerruleError) as problem:
+        custom = document.get("custom")
+        is_typed = isinstance(custom, dict | None) and all(
+            isinstance(value, kind) for value, kind in zip(values, _DEFINITION.values(), strict=True)
+        )
+        grammar = TextGrammar.from_json(cast("dict[str, Any]", custom)) if custom else None
+        tool = ToolDefinition(*values, is_custom=custom is not None, input_grammar=grammar) if is_typed else None
+    except (TypeError, KeyError, AttributeError, FerruleError) as problem:
         raise BusError("a worker sent an invalid tool definition") from problem
     if tool is None or tool.fingerprint != fingerprint:
         raise BusError("a worker sent a tool definition with another hash than requested")

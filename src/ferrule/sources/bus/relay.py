@@ -16,8 +16,8 @@ from ferrule.core.json_text import digest
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FerruleError
-from ferrule.schema.admission import admit
-from ferrule.schema.checker import checker_for
+from ferrule.rules.call_check import argument_faults
+from ferrule.schema.admission_cache import admit_tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.subject import Capability
 from ferrule.sources.source import Source
@@ -93,7 +93,7 @@ class Relay(Source):
             raise DefinitionError(
                 f"{capability} has side effects, and this relay does not allow them", code="requires_confirmation"
             )
-        faults = checker_for(admit(tool.parameters)).faults(arguments)
+        faults = argument_faults(admit_tool(tool), arguments)
         if faults:
             details = "; ".join(map(str, faults))
             return Answered(f"invalid_arguments: {details}", is_error=True, code="bad_request")

@@ -22,6 +22,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
+from ferrule.rules.call_check import grammar_faults
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
@@ -68,7 +69,7 @@ from ferrule.sources.bus.subject import (
 )
 from ferrule.sources.bus.token import LOCAL, validate_key, verify_token
 from ferrule.sources.source import Source
-from ferrule.sources.tool_output import to_json_value
+from ferrule.sources.tool_output import limit_media, to_json_value, with_media
 
 CAP = 16
 _log = logging.getLogger(__name__)
@@ -356,9 +357,10 @@ def _frame_if_rejected(
     """The frame that rejects a call; None if the call may run. `body` is the JSON that contained the arguments."""
     if context.deadline is not None and context.deadline <= time.time():
         return DEADLINE_PASSED
-    if is_plain_json(body) and served.checker.fits(arguments):
+    has_grammar = served.endpoint.definition.input_grammar is not None
+    if not has_grammar and is_plain_json(body) and served.checker.fits(arguments):
         return None
-    faults = served.checker.faults(arguments)
+    faults = served.checker.faults(arguments) or grammar_faults(served.endpoint.definition, arguments)
     if not faults:
         return None
     return Answered(f"invalid_arguments: {'; '.join(map(str, faults))}", is_error=True, code="bad_request")
@@ -366,9 +368,9 @@ def _frame_if_rejected(
 
 def _frame_of(outcome: Outcome) -> Frame:
     match outcome:
-        case Answered(content, is_error, code):
-            value = to_json_value(content)
-            return outcome if value is content else Answered(value, is_error, code)
+        case Answered():
+            value = to_json_value(outcome.content)
+            return limit_media(with_media(outcome if value is outcome.content else replace(outcome, content=value)))
         case NotDelivered(reason, code):
             return Rejection(code, reason, 503)
         case Unknown(reason, code):

@@ -2,7 +2,8 @@
 
 Both top-level keys are read (`mcpServers`, and VS Code's `servers`), and `${VAR}`, `${VAR:-default}` and `${env:VAR}`
 are expanded in every string. Invalid entries are reported with a fix; the others remain. Unknown keys are ignored,
-because other programs share the file. Ferrule's own keys, all optional: `trusted`, `connectTimeout`, `listTimeout`.
+because other programs share the file. Ferrule's own keys, all optional: `trusted`, `allow`, `deny`, `readOnly`,
+`connectTimeout`, `listTimeout`, `taskTimeout`, `oauth`, `sampling`, `resources`, `prompts`, `sandbox`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any, cast
 
 from ferrule.core.json_text import digest, loads
 from ferrule.errors import DefinitionError
+from ferrule.sources.mcp.access import ToolAccess
+from ferrule.sources.mcp.options import ResourceAccess, SamplingLimits, read_prompts, read_resources, read_sampling
+from ferrule.sources.mcp.sandbox import Sandbox, read_sandbox
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 _TOP_KEYS = ("mcpServers", "servers")
@@ -30,6 +34,7 @@ class StdioTransport:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str | None = None
+    sandbox: Sandbox | None = None
 
     @property
     def identity(self) -> list[object]:
@@ -37,11 +42,42 @@ class StdioTransport:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """What an authorization server knows this client as. Without an id, it registers itself when a person signs in.
+
+    With a `client_secret`, a `private_key` (PEM) or an `assertion_file` and no person, `signs_in_itself`: the grant is
+    client_credentials. The file holds a JWT that a platform writes for this workload, and replaces; with `is_bearer` it
+    is the grant itself (RFC 7523) and not what the client shows of itself.
+    `metadata_url` is the address of a client metadata document, for servers that take one instead of a registration.
+    `issuer` is the one authorization server that may see the secret. `callback_port` is that of the loopback redirect.
+    `account` says who has an account of their own in a gateway: each principal, each tenant, or all callers one.
+    """
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    private_key: str = field(default="", repr=False)
+    algorithm: str = "RS256"
+    scope: str = ""
+    issuer: str = ""
+    metadata_url: str = ""
+    callback_port: int = 0
+    signs_in_itself: bool = False
+    assertion_file: str = ""
+    is_bearer: bool = False
+    account: str = "shared"
+
+
+@dataclass(frozen=True, slots=True)
 class HttpTransport:
-    """A server that is reached over streamable HTTP."""
+    """A server that is reached over streamable HTTP. One with an `Authorization` header is never signed in to."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    oauth: OAuthClient = OAuthClient()
+
+    @property
+    def may_sign_in(self) -> bool:
+        return all(name.lower() != "authorization" for name in self.headers)
 
     @property
     def identity(self) -> list[object]:
@@ -55,6 +91,8 @@ class Timeouts:
     connect: float = 30.0
     list: float = 15.0
     call: float = 60.0
+    task: float = 600.0
+    """How long a task may show no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +103,13 @@ class Server:
     transport: StdioTransport | HttpTransport
     trusted: bool = False
     timeouts: Timeouts = Timeouts()
+    access: ToolAccess = field(default_factory=ToolAccess)
+    sampling: SamplingLimits | None = None
+    """What it may ask a model; None is nothing."""
+    resources: ResourceAccess | None = None
+    """Which of its resources the model may list and read; None is none."""
+    prompts: bool = False
+    """Whether the model may list and read its prompts."""
 
     @property
     def identity(self) -> str:
@@ -145,8 +190,19 @@ def _server(name: str, raw_entry: object, environment: Mapping[str, str], is_tru
         _seconds(entry, "connectTimeout", defaults.connect),
         _seconds(entry, "listTimeout", defaults.list),
         _seconds(entry, "timeout", defaults.call),
+        _seconds(entry, "taskTimeout", defaults.task),
     )
-    return Server(name, make(entry), trusted, timeouts)
+    access = ToolAccess(_patterns(entry, "allow"), _patterns(entry, "deny"), _read_only(entry))
+    return Server(
+        name,
+        make(entry),
+        trusted,
+        timeouts,
+        access,
+        sampling=read_sampling(entry.get("sampling")),
+        resources=read_resources(entry.get("resources")),
+        prompts=read_prompts(entry.get("prompts")),
+    )
 
 
 def _process(entry: Mapping[str, Any]) -> StdioTransport:
@@ -156,14 +212,70 @@ def _process(entry: Mapping[str, Any]) -> StdioTransport:
     args: object = entry.get("args", [])
     if not isinstance(args, list) or not all(isinstance(arg, str) for arg in cast("list[object]", args)):
         raise DefinitionError('"args" must be a list of strings; quote numbers')
-    return StdioTransport(_text(entry, "command"), tuple(cast("list[str]", args)), _texts(entry, "env"), cwd)
+    return StdioTransport(
+        _text(entry, "command"),
+        tuple(cast("list[str]", args)),
+        _texts(entry, "env"),
+        cwd,
+        read_sandbox(entry.get("sandbox")),
+    )
 
 
 def _endpoint(entry: Mapping[str, Any]) -> HttpTransport:
     url = _text(entry, "url")
     if not url.startswith(("http://", "https://")):
         raise DefinitionError('"url" must begin with http:// or https://')
-    return HttpTransport(url, _texts(entry, "headers"))
+    if read_sandbox(entry.get("sandbox")) is not None:
+        raise DefinitionError('"sandbox" is for a server that is a process; this one runs elsewhere')
+    return HttpTransport(url, _texts(entry, "headers"), _oauth_client(entry.get("oauth")))
+
+
+def _oauth_client(value: object) -> OAuthClient:
+    if value is None:
+        return OAuthClient()
+    if not isinstance(value, dict):
+        raise DefinitionError('"oauth" must be an object, such as {"clientId": "..."}')
+    entry = cast("dict[str, Any]", value)
+    unknown = entry.keys() - _OAUTH_KEYS.keys() - {"callbackPort", "grant", "account"}
+    if unknown:
+        raise DefinitionError(f'"oauth" has an unknown key {min(unknown)!r}')
+    texts = {name: _text(entry, key) for key, name in _OAUTH_KEYS.items() if key in entry}
+    port: object = entry.get("callbackPort", 0)
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
+        raise DefinitionError('"callbackPort" must be a port number')
+    grant = entry.get("grant", "authorization_code")
+    if grant not in _GRANTS:
+        raise DefinitionError(f'"grant" must be one of {", ".join(_GRANTS)}')
+    account = entry.get("account", _ACCOUNTS[0])
+    if account not in _ACCOUNTS:
+        raise DefinitionError(f'"account" must be one of {", ".join(_ACCOUNTS)}')
+    client = OAuthClient(
+        **texts,
+        callback_port=port,
+        signs_in_itself=grant != _GRANTS[0],
+        is_bearer=grant == "jwt_bearer",
+        account=str(account),
+    )
+    _check_client(client)
+    return client
+
+
+def _check_client(client: OAuthClient) -> None:
+    if client.signs_in_itself and client.account != _ACCOUNTS[0]:
+        raise DefinitionError('a grant without a person is nobody\'s own account; leave out "account"')
+    if client.is_bearer and not (client.client_id and client.assertion_file):
+        raise DefinitionError('grant jwt_bearer needs "clientId" and "assertionFile"')
+    proofs = [one for one in (client.client_secret, client.private_key, client.assertion_file) if one]
+    if client.signs_in_itself and not (client.client_id and proofs):
+        raise DefinitionError(
+            'grant client_credentials needs "clientId", and "clientSecret", "privateKey" or "assertionFile"'
+        )
+    if client.assertion_file and not client.signs_in_itself:
+        raise DefinitionError('"assertionFile" needs "grant": "client_credentials" or "jwt_bearer"')
+    if len(proofs) > 1 and not (client.is_bearer and not client.private_key):
+        raise DefinitionError('give one of "clientSecret", "privateKey" and "assertionFile"')
+    if proofs and not client.issuer:
+        raise DefinitionError('a secret, key or assertion needs "issuer", the authorization server that may see it')
 
 
 def _sse(entry: Mapping[str, Any]) -> HttpTransport:
@@ -180,9 +292,34 @@ _TRANSPORTS: Mapping[str, Callable[[Mapping[str, Any]], StdioTransport | HttpTra
     "streamableHttp": _endpoint,
     "sse": _sse,
 }
+_OAUTH_KEYS = {
+    "clientId": "client_id",
+    "clientSecret": "client_secret",
+    "privateKey": "private_key",
+    "algorithm": "algorithm",
+    "scope": "scope",
+    "issuer": "issuer",
+    "clientMetadataUrl": "metadata_url",
+    "assertionFile": "assertion_file",
+}
+_GRANTS = ("authorization_code", "client_credentials", "jwt_bearer")
+_ACCOUNTS = ("shared", "tenant", "principal")
 _KNOWN_KEYS = frozenset(
     {"type", "transport", "command", "args", "env", "cwd", "url", "headers", "disabled", "enabled", "trusted"}
-) | {"timeout", "connectTimeout", "listTimeout"}
+) | {
+    "timeout",
+    "connectTimeout",
+    "listTimeout",
+    "taskTimeout",
+    "oauth",
+    "allow",
+    "deny",
+    "readOnly",
+    "sampling",
+    "resources",
+    "prompts",
+    "sandbox",
+}
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str:
@@ -199,6 +336,25 @@ def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
     ):
         raise DefinitionError(f'"{key}" must be an object of strings; quote numbers')
     return cast("dict[str, str]", value)
+
+
+def _patterns(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value: object = entry.get(key, [])
+    if not isinstance(value, list) or not all(
+        isinstance(pattern, str) and pattern for pattern in cast("list[object]", value)
+    ):
+        raise DefinitionError(f'"{key}" must be a list of names of tools, such as ["get_*"]')
+    return tuple(cast("list[str]", value))
+
+
+def _read_only(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    match entry.get("readOnly"):
+        case None | False:
+            return ()
+        case True:
+            return ("*",)
+        case _:
+            return _patterns(entry, "readOnly")
 
 
 def _seconds(entry: Mapping[str, Any], key: str, default: float) -> float:

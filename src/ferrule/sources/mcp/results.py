@@ -1,7 +1,6 @@
 """Converts an MCP server's answer to a call into an outcome. The input is plain JSON; no SDK, no connection.
 
-Structured content comes first and texts are joined. Images, audio and files are described, not put into the model's
-context.
+Structured content comes first and texts are joined. Images, audio and binary resources become `media` of the outcome.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from ferrule.core.media import Media
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.errors import SchemaError, ToolError
+from ferrule.errors import DefinitionError, SchemaError, ToolError
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import checker_for
 
@@ -50,7 +50,10 @@ def outcome_of_error(code: int, message: str, *, is_from_transport: bool) -> Out
 def outcome_of_result(result: Mapping[str, Any], output_schema: Mapping[str, Any] | None = None) -> Outcome:
     """The outcome of a tool result. Structured content that does not match the tool's output schema is an error."""
     is_error = result.get("isError") is True
-    blocks = [_describe_block(block) for block in cast("list[Any]", result.get("content") or [])]
+    given = cast("list[Any]", result.get("content") or [])
+    found = [_media(block) for block in given]
+    media = tuple(one for one in found if one is not None)
+    blocks = [_describe_block(block) for block, one in zip(given, found, strict=True) if one is None]
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     others = [block for block in blocks if block["type"] != "text"]
     has_structure = result.get("structuredContent") is not None
@@ -61,7 +64,7 @@ def outcome_of_result(result: Mapping[str, Any], output_schema: Mapping[str, Any
     content: Any = result["structuredContent"] if has_structure else "\n".join(texts)
     if others:
         content = {"structured": content, "content": others} if has_structure else blocks
-    return Answered(content, is_error, ToolError.code if is_error else "")
+    return Answered(content, is_error, ToolError.code if is_error else "", media)
 
 
 def _schema_mismatch(value: object, schema: Mapping[str, Any]) -> str:
@@ -71,6 +74,25 @@ def _schema_mismatch(value: object, schema: Mapping[str, Any]) -> str:
         # An invalid schema cannot validate anything, so the answer is accepted as it is.
         return ""
     return f"the answer does not fit the tool's own output schema: {'; '.join(map(str, faults[:5]))}" if faults else ""
+
+
+def _media(block: object) -> Media | None:
+    """The image, recording or file of a block; None for any other block, and for data that is damaged."""
+    fields = _mapping(block)
+    kind = fields.get("type")
+    inner = _mapping(fields.get("resource")) if kind == "resource" else fields
+    data = inner.get("blob" if kind == "resource" else "data")
+    if kind not in ("image", "audio", "resource") or not isinstance(data, str) or not data:
+        return None
+    media_type = str(inner.get("mimeType") or "")
+    if kind == "resource":
+        beginning = media_type.partition("/")[0]
+        kind = beginning if beginning in ("image", "audio") else "file"
+    try:
+        return Media(kind, media_type, data=data, name=str(inner.get("uri") or ""))
+    except DefinitionError:
+        # It is described, as other content that cannot be carried is.
+        return None
 
 
 def _describe_block(block: object) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """ServerConnection: keeps one MCP server connected, in its own task. It knows no other server.
 
-It connects and reads the list of tools. It reads the list again when the server says that it changed, and every half
-minute. After a failure it reconnects with increasing pauses. A failure is a state and a message, never an exception.
+It connects and reads the list of tools. It reads the list again when the server says that it changed; a server that
+does not say so is asked every half minute. After a failure it reconnects with increasing pauses, which differ from
+server to server. A failure is a state and a message, never an exception.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
@@ -18,6 +20,10 @@ from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.errors import FerruleError
 from ferrule.sources.mcp.config import Server
 from ferrule.sources.mcp.elicitation import Elicit
+from ferrule.sources.mcp.login import Login, login_hint
+from ferrule.sources.mcp.sampling import Sampler, refuse
+from ferrule.sources.mcp.start_limit import RESTARTS, StartLimit
+from ferrule.sources.mcp.tasks import TaskHandle, TaskState
 from ferrule.sources.mcp.tool_list import ListedTool
 from ferrule.sources.status import SourceState
 
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _MAX_MESSAGE = 300
+ANNOUNCED = 20
+"""How much less often a list is read if the server reports changes: it may forget to, or lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class ConnectionOptions:
     """Timing of a connection in seconds, and the maximum size of a message in bytes."""
 
     refresh: float = 30.0
+    """How often the list is read of a server that does not report changes. Others are asked `ANNOUNCED` times less."""
     min_gap: float = 0.1
     """The minimum time between two reads of the list, however often a server reports changes."""
     first_pause: float = 0.5
@@ -42,6 +51,9 @@ class ConnectionOptions:
     steady: float = 10.0
     """A connection that lasted this long resets the pause before reconnecting."""
     max_bytes: int = 8 * 1024 * 1024
+    login_patience: float = 0.0
+    """How long a call waits for its account to sign in, where accounts are not shared."""
+    restarts: StartLimit = RESTARTS
 
 
 @dataclass(slots=True)
@@ -57,6 +69,12 @@ class ServerConnection:
     failure: str = ""
     tools: tuple[ListedTool, ...] = ()
     faults: tuple[str, ...] = ()
+    sampler: Sampler = refuse
+    """Answers the server's requests for samples, if its entry allows them."""
+    login: Login | None = None
+    """What signing in needs; without it, a server that wants a token is a failed one."""
+    revision: int = 0
+    """Grows with every change of what can be seen here, so that nobody has to compare lists of tools."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the first attempt has succeeded or failed."""
     _session: Session | None = None
@@ -82,7 +100,23 @@ class ServerConnection:
             seconds = min(seconds, context.deadline - time.time())
         if seconds <= 0:
             return NotDelivered("the deadline has passed", code="timeout")
-        return await session.call(tool, arguments, context, seconds)
+        answer = await session.call(tool, arguments, context, seconds)
+        if not isinstance(answer, TaskState):
+            return answer
+        from ferrule.sources.mcp.task_poll import TaskPoll
+
+        return await TaskPoll(self, TaskHandle(self.server.identity, tool.name, answer.id), context).begin(answer)
+
+    async def resume(self, handle: TaskHandle, context: CallContext) -> Outcome:
+        """Wait for the end of a task that an earlier process began."""
+        from ferrule.sources.mcp.task_poll import TaskPoll
+
+        return await TaskPoll(self, handle, context).resume()
+
+    @property
+    def session(self) -> Session | None:
+        """The live connection; None while there is none."""
+        return self._session
 
     async def _run(self) -> None:
         pause = self.options.first_pause
@@ -96,9 +130,16 @@ class ServerConnection:
                 pause = self.options.first_pause
             if self._closing.is_set():
                 break
+            if self.login is not None and self.login.is_needed:
+                self._set_state(SourceState.NEEDS_LOGIN, login_hint(self.server.name))
+                await _first_of(self._closing.wait(), self.login.changed(), asyncio.sleep(self.options.longest_pause))
+                await _first_of(self._closing.wait(), self.options.restarts.wait())
+                continue
             self._set_state(SourceState.FAILED, _failure_message(ended, self._last_stderr))
-            await _first_of(self._closing.wait(), asyncio.sleep(pause))
+            # At random, so that servers that died together do not come back together, again and again.
+            await _first_of(self._closing.wait(), asyncio.sleep(pause * random.uniform(0.5, 1)))
             pause = min(pause * 2, self.options.longest_pause)
+            await _first_of(self._closing.wait(), self.options.restarts.wait())
         self._set_state(SourceState.CLOSED, "")
 
     async def _connect_once(self) -> None:
@@ -107,7 +148,10 @@ class ServerConnection:
 
         limits = self.server.timeouts
         async with AsyncExitStack() as stack:
-            entering = connect(self.server, self.elicit, self.options.max_bytes, self._on_exit)
+            if self.login is not None:
+                await self.login.begin()
+            limits_of = (self.options.max_bytes, self._on_exit, self.login, self.sampler)
+            entering = connect(self.server, self.elicit, *limits_of)
             async with _limit(limits.connect, "connecting"):
                 session = await _until_closing(stack.enter_async_context(entering), self._closing)
             if session is None:
@@ -124,15 +168,18 @@ class ServerConnection:
                         return
                     self._session = session
                     tools, faults = listing
+                    if self.login is not None:
+                        self.login.is_needed = False
                     self._update_tools(tuple(tools), tuple(faults))
                     waits = (session.list_changed.wait(), session.lost.wait(), self._closing.wait())
-                    await _first_of(*waits, asyncio.sleep(self.options.refresh))
+                    times = ANNOUNCED if session.reports_changes else 1
+                    await _first_of(*waits, asyncio.sleep(self.options.refresh * times))
                     gap = self.options.min_gap - (time.monotonic() - began)
                     await _first_of(session.lost.wait(), self._closing.wait(), asyncio.sleep(gap))
             finally:
                 # At once, and not when the connection has been closed, which takes seconds.
                 self._session = None
-                if not self._closing.is_set():
+                if not (self._closing.is_set() or (self.login is not None and self.login.is_needed)):
                     self._set_state(SourceState.FAILED, "the connection was lost")
                 # Even if the list could not be read, answers to running calls may still arrive.
                 if session.running and not session.lost.is_set():
@@ -145,12 +192,15 @@ class ServerConnection:
         self._last_stderr = words
 
     def _update_tools(self, tools: tuple[ListedTool, ...], faults: tuple[str, ...]) -> None:
+        # An unchanged list consists of the same tools, and Python compares those without looking into them.
         is_news = (tools, faults) != (self.tools, self.faults)
-        self.tools, self.faults = tools, faults
+        if is_news:
+            self.tools, self.faults = tools, faults
         self._set_state(SourceState.READY, "", is_news=is_news)
 
     def _set_state(self, state: SourceState, failure: str, *, is_news: bool = False) -> None:
         is_news = is_news or state is not self.state
+        self.revision += is_news or failure != self.failure
         self.state, self.failure = state, failure
         self.settled.set()
         if is_news:

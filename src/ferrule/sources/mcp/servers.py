@@ -17,13 +17,19 @@ from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.json_text import digest
-from ferrule.core.outcome import NotDelivered, Outcome
+from ferrule.core.outcome import NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp.config import McpConfig, Server, read_config
-from ferrule.sources.mcp.elicitation import Elicit, decline
+from ferrule.sources.mcp.account_connections import AccountConnections, AccountStore, has_own_accounts
+from ferrule.sources.mcp.config import HttpTransport, McpConfig, Server, read_config
+from ferrule.sources.mcp.credentials import CredentialStore, credential_id
+from ferrule.sources.mcp.elicitation import Elicit, ElicitAnswer, Elicitation, decline
+from ferrule.sources.mcp.login import Login, Person
 from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.resource_tools import is_resource_tool
+from ferrule.sources.mcp.sampling import Sample, Sampler, SamplingRequest, refuse
 from ferrule.sources.mcp.server_connection import ConnectionOptions, ServerConnection, SourceState
+from ferrule.sources.mcp.tasks import read_handle
 from ferrule.sources.mcp.tool_list import ListedTool, snapshot_of
 from ferrule.sources.source import Source
 from ferrule.sources.status import QuarantinedTool, SourceStatus, Trust
@@ -99,9 +105,21 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    connection: ServerConnection
+    connection: ServerConnection | AccountConnections
     tool: ListedTool
     definition: ToolDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is offered of one server and what is not, as computed at a `revision` of its connection with these pins."""
+
+    revision: int
+    pinned: Mapping[str, str] | None
+    offers: Mapping[str, _Offer]
+    refusals: Mapping[str, NotDelivered]
+    messages: tuple[str, ...]
+    quarantine: tuple[QuarantinedTool, ...]
 
 
 class McpServers(Source):
@@ -109,8 +127,13 @@ class McpServers(Source):
 
     `pins` grow as tools are seen; save them and pass them in next time.
 
-    `elicit` answers servers' requests for input during a call; by default they are declined. `settle_seconds` is how
-    long opening waits for slow servers. They join later, and `changes` reports it.
+    `credentials` is where tokens are kept of servers that want a sign-in (`ferrule mcp login`); without it, they are
+    failed servers. `person` is somebody who can sign in now.
+
+    `elicit` answers servers' requests for input during a call; by default they are declined. `sample` answers requests
+    for samples of servers whose entries allow them; by default they are refused.
+
+    `settle_seconds` is how long opening waits for slow servers. They join later, and `changes` reports it.
 
     Example:
         async with McpServers("mcp.json") as servers:
@@ -128,8 +151,12 @@ class McpServers(Source):
         id: str = "mcp",
         settle_seconds: float = 5.0,
         options: ConnectionOptions | None = None,
+        credentials: CredentialStore | None = None,
+        person: Person | None = None,
+        sample: Sampler = refuse,
     ) -> None:
         self.id = id
+        self._elicit, self._sample = elicit, sample
         if isinstance(config, str | Path):
             config = read_config(config)
         self.config = config if isinstance(config, McpConfig) else McpConfig(tuple(config))
@@ -138,13 +165,20 @@ class McpServers(Source):
         self._prefixes = prefixes(server.name for server in self.config.servers)
         self._watchers: set[asyncio.Event] = set()
         connection_options = options or ConnectionOptions()
-        self._connections = [
-            ServerConnection(server, elicit, self._on_change, connection_options) for server in self.config.servers
+        self._connections: list[ServerConnection | AccountConnections] = [
+            ServerConnection(
+                server,
+                self._answer_question,
+                self._on_change,
+                connection_options,
+                login=_login(server, credentials, person),
+                sampler=self._answer_sample,
+            )
+            for server in self.config.servers
         ]
+        self._views: dict[str, _View] = {}
         self._offers: dict[str, _Offer] = {}
         self._refusals: dict[str, NotDelivered] = {}
-        self._messages: dict[str, list[str]] = {}
-        self._quarantine: dict[str, list[QuarantinedTool]] = {}
 
     async def open(self) -> None:
         if importlib.util.find_spec("mcp") is None:
@@ -169,6 +203,8 @@ class McpServers(Source):
         return tuple(offer.definition for offer in self._offers.values())
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        if context.task.handle:
+            return await self._resume(context)
         offer = self._offers.get(name)
         if offer is None:
             self._refresh()
@@ -177,6 +213,14 @@ class McpServers(Source):
             unknown = NotDelivered(f"there is no tool {name!r}", code="bad_request")
             return self._refusals.get(name, unknown)
         return await offer.connection.call(offer.tool, arguments, context)
+
+    async def _resume(self, context: CallContext) -> Outcome:
+        """Wait for the task that a call has begun, whether its tool is still offered or not."""
+        handle = read_handle(context.task.handle)
+        for connection in self._connections:
+            if handle is not None and connection.server.identity == handle.server:
+                return await connection.resume(handle, context)
+        return Unknown("the server of its task is not configured any more")
 
     async def changes(self) -> AsyncGenerator[None]:
         changed = asyncio.Event()
@@ -193,9 +237,7 @@ class McpServers(Source):
     def notices(self) -> tuple[str, ...]:
         """Messages for the operator: unavailable servers, tools that are not offered or have another name."""
         self._refresh()
-        messages = [
-            f"{server}: {message}" for server, server_messages in self._messages.items() for message in server_messages
-        ]
+        messages = [f"{server}: {message}" for server, view in self._views.items() for message in view.messages]
         return (*self.config.faults, *messages)
 
     @property
@@ -213,8 +255,8 @@ class McpServers(Source):
                 connection.state.value,
                 connection.protocol_version,
                 connection.server.trusted,
-                tuple(name for name, offer in self._offers.items() if offer.connection is connection),
-                tuple(self._messages[connection.server.name]),
+                tuple(self._views[connection.server.name].offers),
+                self._views[connection.server.name].messages,
             )
             for connection in self._connections
         )
@@ -230,11 +272,37 @@ class McpServers(Source):
                 Trust.TRUSTED if connection.server.trusted else Trust.UNTRUSTED,
                 connection.state,
                 connection.failure,
-                tuple(name for name, offer in self._offers.items() if offer.connection is connection),
-                tuple(self._quarantine[connection.server.name]),
+                tuple(self._views[connection.server.name].offers),
+                self._views[connection.server.name].quarantine,
             )
             for connection in self._connections
         )
+
+    def keep_credentials(self, accounts: AccountStore) -> None:
+        """Set where tokens are kept, where the program set nothing. Call it before the source is opened."""
+        shared = accounts.of_account("", "")
+        for at, connection in enumerate(self._connections):
+            server = connection.server
+            if isinstance(connection, AccountConnections) or connection.login is not None:
+                continue
+            if has_own_accounts(server):
+                asking = (self._answer_question, self._on_change)
+                self._connections[at] = AccountConnections(
+                    server, *asking, accounts, connection.options, sampler=self._answer_sample
+                )
+            else:
+                connection.login = _login(server, shared, None)
+
+    def answer_with(self, elicit: Elicit, sample: Sampler) -> None:
+        """Set what answers servers' questions and requests for samples, where the program set nothing."""
+        self._elicit = elicit if self._elicit is decline else self._elicit
+        self._sample = sample if self._sample is refuse else self._sample
+
+    async def _answer_question(self, question: Elicitation) -> ElicitAnswer:
+        return await self._elicit(question)
+
+    async def _answer_sample(self, request: SamplingRequest) -> Sample:
+        return await self._sample(request)
 
     def repin(self, server: str, tool: str | None = None) -> None:
         """Accept the definitions that a server lists now, of one tool or of all, replacing earlier pins."""
@@ -250,56 +318,77 @@ class McpServers(Source):
             watcher.set()
 
     def _refresh(self) -> None:
-        """Compute the offered tools again from the state of every connection."""
-        self._messages = {connection.server.name: [] for connection in self._connections}
-        self._quarantine = {connection.server.name: [] for connection in self._connections}
-        self._offers, self._refusals = {}, {}
-        for connection in self._connections:
-            if connection.state is SourceState.READY:
-                self._offers |= self._offers_of(connection, self._messages[connection.server.name])
-            else:
-                message = (
-                    f"{connection.state.value}: {connection.failure}" if connection.failure else connection.state.value
-                )
-                self._messages[connection.server.name].append(message)
-                for tool in connection.tools:
-                    refusal = NotDelivered(f"{connection.server.name} is not connected: {message}")
-                    self._refusals[self._offered_name(connection.server, tool)] = refusal
+        """Compute what has changed since the last time: the servers whose state, list or pins are others."""
+        changed = [connection for connection in self._connections if self._is_outdated(connection)]
+        for connection in changed:
+            self._views[connection.server.name] = self._view_of(connection)
+        if changed:
+            views = [self._views[connection.server.name] for connection in self._connections]
+            self._offers = {name: offer for view in views for name, offer in view.offers.items()}
+            self._refusals = {name: refusal for view in views for name, refusal in view.refusals.items()}
 
-    def _offers_of(self, connection: ServerConnection, messages: list[str]) -> dict[str, _Offer]:
+    def _is_outdated(self, connection: ServerConnection | AccountConnections) -> bool:
+        view = self._views.get(connection.server.name)
+        # Pins are never changed in place: others are another object.
+        return (
+            view is None
+            or view.revision != connection.revision
+            or view.pinned is not self.pins.hashes.get(connection.server.name)
+        )
+
+    def _view_of(self, connection: ServerConnection | AccountConnections) -> _View:
         server = connection.server
-        messages += connection.faults
+        if connection.state is SourceState.READY:
+            return self._view_of_tools(connection)
+        reason = f": {connection.failure}" if connection.failure else ""
+        message = f"{connection.state.value}{reason}"
+        refusal = NotDelivered(f"{server.name} is not connected: {message}")
+        refusals = {self._offered_name(server, tool): refusal for tool in connection.tools}
+        return _View(connection.revision, self.pins.hashes.get(server.name), {}, refusals, (message,), ())
+
+    def _view_of_tools(self, connection: ServerConnection | AccountConnections) -> _View:
+        server = connection.server
+        messages = list(connection.faults)
         named: dict[str, list[ListedTool]] = {}
         for tool in connection.tools:
             named.setdefault(self._offered_name(server, tool), []).append(tool)
         offers: dict[str, _Offer] = {}
+        refusals: dict[str, NotDelivered] = {}
+        quarantine: list[QuarantinedTool] = []
+        new: list[ListedTool] = []
         for name, tools in named.items():
-            reason = self._reason_not_offered(server, tools)
-            if reason:
-                self._refusals[name] = NotDelivered(f"{tools[0].name!r} {reason}", code="quarantined")
-                messages.append(self._refusals[name].reason)
-                self._quarantine[server.name].append(self._quarantined_tool(server, tools[0], name))
+            tool = tools[0]
+            if not server.access.offers(tool.name):
+                refusals[name] = NotDelivered(f"{tool.name!r} is not allowed by the configuration", code="bad_request")
                 continue
-            if name != f"{server.name}_{tools[0].name}":
-                messages.append(f"{tools[0].name!r} is offered as {name}")
-            offers[name] = _Offer(connection, tools[0], _definition(server, tools[0], name))
-        return offers
+            reason = self._reason_not_offered(server, tools, new)
+            if reason:
+                refusals[name] = NotDelivered(f"{tool.name!r} {reason}", code="quarantined")
+                messages.append(refusals[name].reason)
+                quarantine.append(self._quarantined_tool(server, tool, name, refusals[name].reason))
+                continue
+            if name != f"{server.name}_{tool.name}":
+                messages.append(f"{tool.name!r} is offered as {name}")
+            offers[name] = _Offer(connection, tool, _definition(server, tool, name))
+        messages += server.access.unused(tool.name for tool in connection.tools)
+        if new:
+            self._pin(server, new)
+        pinned = self.pins.hashes.get(server.name)
+        return _View(connection.revision, pinned, offers, refusals, tuple(messages), tuple(quarantine))
 
     def _offered_name(self, server: Server, tool: ListedTool) -> str:
         return offered_name(self._prefixes[server.name], server.name, tool.name)
 
-    def _reason_not_offered(self, server: Server, tools: list[ListedTool]) -> str:
-        """Why the tools listed under one name are not offered; empty if the tool is offered. A new tool is pinned."""
+    def _reason_not_offered(self, server: Server, tools: list[ListedTool], new: list[ListedTool]) -> str:
+        """Why the tools listed under one name are not offered; empty if it is offered. One to pin is put into `new`."""
         tool = tools[0]
         if any(other != tool for other in tools):
             return "is listed more than once with different definitions and is not offered"
-        if tool.needs_task:
-            return "runs only as a task of the 2025-11-25 protocol and is not offered"
         fingerprint = tool.fingerprint(server.identity)
         if self.pins.has_changed(server.name, tool.name, fingerprint):
             return "has changed since it was pinned and is not offered until it is pinned again"
         if self.pins.of(server.name, tool.name) is None or not self.pins.has_text(fingerprint):
-            self._pin(server, [tool])
+            new.append(tool)
         return ""
 
     def _pin(self, server: Server, tools: Iterable[ListedTool]) -> None:
@@ -307,15 +396,20 @@ class McpServers(Source):
         texts = {hashes[tool.name]: tool.pinned_text(server.identity) for tool in tools}
         self.pins = self.pins.pin(server.name, hashes, texts)
 
-    def _quarantined_tool(self, server: Server, tool: ListedTool, name: str) -> QuarantinedTool:
+    def _quarantined_tool(self, server: Server, tool: ListedTool, name: str, reason: str) -> QuarantinedTool:
         now = snapshot_of(tool.pinned_text(server.identity))
         assert now is not None
-        return QuarantinedTool(
-            name, self._refusals[name].reason, now, snapshot_of(self.pins.pinned_text(server.name, tool.name))
-        )
+        return QuarantinedTool(name, reason, now, snapshot_of(self.pins.pinned_text(server.name, tool.name)))
+
+
+def _login(server: Server, credentials: CredentialStore | None, person: Person | None) -> Login | None:
+    if credentials is None or not isinstance(server.transport, HttpTransport):
+        return None
+    return Login(credentials, credential_id(server), person)
 
 
 def _definition(server: Server, tool: ListedTool, name: str) -> ToolDefinition:
     # The hint is a claim of the server. It counts only if the operator trusts the server.
-    reads_only = server.trusted and tool.claims_read_only
+    is_believed = server.trusted or is_resource_tool(tool)
+    reads_only = (is_believed and tool.claims_read_only) or server.access.only_reads(tool.name)
     return ToolDefinition(name, tool.description, dict(tool.parameters), side_effects=not reads_only)

@@ -15,6 +15,8 @@ from contextlib import suppress
 
 from ferrule.sources.mcp.config import StdioTransport
 from ferrule.sources.mcp.line_reader import LineReader, OverlongLine
+from ferrule.sources.mcp.programs import start_error
+from ferrule.sources.mcp.sandbox import sandbox_command
 
 # What a program needs to run at all, and nothing that could be a secret. "env" adds more.
 _INHERITED = (
@@ -38,18 +40,29 @@ class ServerProcess:
 
     @staticmethod
     async def start(transport: StdioTransport) -> ServerProcess:
-        """Start the server. Raises `OSError` if it cannot be started."""
+        """Start the server. Raises `ProgramError` if it cannot be started."""
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environment = {**inherited, **transport.env}
+        command = [transport.command, *transport.args]
+        cwd = transport.cwd
+        if transport.sandbox is not None:
+            command = sandbox_command(transport.sandbox, transport.command, transport.args, cwd, environment)
+            # A directory that is in the sandbox too, if it has one.
+            cwd = None
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *(transport.command, *transport.args),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env={**inherited, **transport.env},
-            cwd=transport.cwd,
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=environment,
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            path = environment.get("PATH", os.defpath)
+            raise start_error(transport.command, transport.cwd, path, error) from error
         return ServerProcess(process)
 
     @property

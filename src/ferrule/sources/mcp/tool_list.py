@@ -6,6 +6,8 @@ each only in the type that the protocol defines.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -43,6 +45,15 @@ class ListedTool:
     def _pinned_fields(self, server_identity: str) -> list[object]:
         snapshot_of = [self.name, self.description, self.parameters, self.output, self.hints, self.needs_task]
         return [server_identity, snapshot_of]
+
+
+def raw_digest(raw: Sequence[object]) -> str:
+    """The hash of a list as it was sent, to see that it has not changed. Empty if it cannot be written as JSON."""
+    try:
+        # Not `canonical`: another order of the keys only costs a conversion.
+        return hashlib.sha256(json.dumps(raw).encode()).hexdigest()
+    except (ValueError, RecursionError):
+        return ""
 
 
 def valid_tools(raw: Sequence[object], *, is_modern: bool) -> tuple[list[dict[str, Any]], list[str]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from ferrule.errors import TemplateError
+from ferrule.wire.template.tool_object import ToolObject
 
 _HINT = "If you trust the template, pass larger TemplateLimits."
 # Numbers beyond this have no place in a prompt, and take long to multiply and to print.
@@ -97,7 +98,9 @@ class Budget:
         if not is_container(value):
             return _ATOM_SIZE
         entry = self._sizes.get(id(value))
-        return entry[1] if entry else self._measure(value)
+        if entry:
+            return entry[1]
+        return self._measure_tool(value) if isinstance(value, ToolObject) else self._measure(value)
 
     def length(self, value: object) -> int:
         """The characters of a text, or the items of a container without their content."""
@@ -153,12 +156,26 @@ class Budget:
         if id(target) not in self._own_ids or id(target) in self._nested_ids:
             raise TemplateError("the template changes a list that it did not create, or that is inside another value")
 
+    def _measure_tool(self, value: ToolObject) -> int:
+        """The size of a part of a tool, which costs the same in the first rendering and in later ones."""
+        if value.kept_measure is None:
+            own = Budget(self.limits)
+            value.kept_measure = (own._measure(cast("Container", value)), own.characters)
+        size, cost = value.kept_measure
+        self.handle(cost)
+        self._sizes[id(value)] = (value, size)
+        return size
+
     def _measure(self, value: Container) -> int:
         """Measure bottom up and without recursion, so that nesting cannot exhaust the stack."""
         pending: list[Container] = [value]
         while pending:
             at = pending[-1]
-            inner = [child for child in _children(at) if is_container(child) and id(child) not in self._sizes]
+            inner = [
+                child
+                for child in _children(at)
+                if is_container(child) and id(child) not in self._sizes and not isinstance(child, ToolObject)
+            ]
             if inner:
                 pending.extend(inner)
                 self.handle(len(inner))

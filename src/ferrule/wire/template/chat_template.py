@@ -49,6 +49,9 @@ def _template_messages(message: ChatMessage, format: Format) -> list[dict[str, A
     if message.reasoning:
         entry["reasoning_content"] = message.reasoning
     calls = [_call(call) for call in message.tool_calls if call.complete]
+    if message.reasoning and not (calls and message.content):
+        # The name in gpt-oss' template, which refuses a turn that has calls, text and reasoning.
+        entry["thinking"] = message.reasoning
     if calls:
         entry["tool_calls"] = calls
     return [*results, entry]

@@ -17,9 +17,11 @@ from typing import Any, cast
 from ferrule.core.json_text import loads
 from ferrule.errors import TemplateError
 from ferrule.wire.template.budget import MAX_BITS, Budget, limit_error
+from ferrule.wire.template.tool_object import ToolObject
 
 TemplateFunction = Callable[..., Any]
 
+_MAX_STYLES = 2
 _MAX_WIDTH = 999
 _MAX_STRIP_CHARS = 100
 _ITEM = 8
@@ -102,6 +104,19 @@ def to_json(
     if len(str(indent)) > 16 or (isinstance(indent, int) and indent > 16) or sum(map(len, separators or ())) > 16:
         raise limit_error("asks for an indent or a separator of more than 16")
     budget.fit(budget.size(value))
+    if not isinstance(value, ToolObject):
+        return _write_json(budget, value, ensure_ascii, indent, separators, sort_keys)
+    style = (bool(ensure_ascii), repr(indent), repr(separators), bool(sort_keys))
+    text = value.kept_json.get(style)
+    if text is None:
+        text = _write_json(budget, value, ensure_ascii, indent, separators, sort_keys)
+        # Templates have one style or two; a hostile one could have any number.
+        if len(value.kept_json) < _MAX_STYLES:
+            value.kept_json[style] = text
+    return text
+
+
+def _write_json(budget: Budget, value: Any, ensure_ascii: bool, indent: Any, separators: Any, sort_keys: bool) -> str:
     encoder = json.JSONEncoder(
         ensure_ascii=ensure_ascii,
         indent=indent,

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from ferrule.server.apis.approvals import FILTERS, ORDERS, STATES
 from ferrule.server.apis.approvals import MAX_LIMIT as MAX_APPROVALS
 from ferrule.server.apis.conversations import MAX_LIMIT as MAX_CONVERSATIONS
+from ferrule.server.apis.keys import MAX_LIMIT as MAX_KEYS
 from ferrule.server.apis.openapi.schemas import TEXT, Schema
 from ferrule.server.apis.query import MAX_TERM_LENGTH, MAX_TIME
 from ferrule.server.apis.stats import MAX_LENGTH as MAX_STATS_NAME
 from ferrule.server.apis.stats import MAX_LIMIT as MAX_STATS
-from ferrule.server.apis.tools import HOPS
+from ferrule.server.apis.stats import MAX_TOOLS
+from ferrule.server.apis.tools import HOPS, MAX_MATCHES
 from ferrule.server.apis.traces import STATUSES as TRACE_STATUSES
 from ferrule.server.http import EVENTS, JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Schemas are named. `answers` maps statuses other than errors to schemas; None is a response without a body.
+    """Schemas are named. `answers` maps statuses to schemas, except errors in JSON; None is a response without a body.
 
     `streams`: the client may request events instead.
     """
@@ -61,6 +63,19 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/v1/chat/completions"): Operation(
         tag=_CHAT, summary="Create a chat completion", body="ChatRequest", answers={200: "ChatCompletion"}, streams=True
     ),
+    ("POST", "/v1/completions"): Operation(
+        tag=_CHAT,
+        summary="Forward a text completion to an engine that has them",
+        body="CompletionRequest",
+        answers={200: "Completion"},
+        streams=True,
+    ),
+    ("POST", "/v1/embeddings"): Operation(
+        tag=_CHAT,
+        summary="Forward a request for embeddings to an engine that computes them",
+        body="EmbeddingsRequest",
+        answers={200: "Embeddings"},
+    ),
     ("GET", "/v1/models"): Operation(tag=_CHAT, summary="List the models", answers={200: "Models"}),
     ("GET", "/v1/models/{id}"): Operation(tag=_CHAT, summary="Get a model", answers={200: "Model"}),
     ("GET", "/v1/engines"): Operation(
@@ -74,6 +89,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         error="AnthropicError",
         streams=True,
     ),
+    ("HEAD", "/api/hello"): Operation(tag=_MESSAGES, summary="Say that a server is there", answers={200: None}),
     ("POST", "/v1/messages/count_tokens"): Operation(
         tag=_MESSAGES,
         summary="Count the tokens of a prompt",
@@ -86,6 +102,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("POST", "/v1/responses/input_tokens"): Operation(
         tag=_RESPONSES, summary="Count the tokens of a prompt", body="ResponsesRequest", answers={200: "TokenCount"}
+    ),
+    ("POST", "/v1/responses/compact"): Operation(
+        tag=_RESPONSES,
+        summary="Shorten a conversation to the user's messages and a summary",
+        body="ResponsesRequest",
+        answers={200: "Compaction"},
     ),
     ("GET", "/v1/responses/{id}"): Operation(
         tag=_RESPONSES,
@@ -106,12 +128,32 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         answers={200: "InputItems"},
         query={"limit": TEXT, "order": TEXT, "after": TEXT},
     ),
-    ("GET", "/v1/tools"): Operation(tag=_TOOLS, summary="List the tools that the key may use", answers={200: "Tools"}),
+    ("GET", "/v1/tools"): Operation(
+        tag=_TOOLS,
+        summary="List the tools that the key may use, or find those that fit a text",
+        query={"text": _SEARCHED, "limit": _limit(MAX_MATCHES)},
+        answers={200: "Tools"},
+    ),
     ("GET", "/v1/tools/{name}"): Operation(
         tag=_TOOLS, summary="Get a tool, and how each engine enforces its schema", answers={200: "ToolDetail"}
     ),
     ("GET", "/v1/sources"): Operation(
-        tag=_TOOLS, summary="List the sources of the tools and their status", answers={200: "Sources"}
+        tag=_TOOLS,
+        summary="List the sources that the key may use and their status; an operator sees all of them",
+        answers={200: "Sources"},
+    ),
+    ("POST", "/v1/sources/{name}/login"): Operation(
+        tag=_TOOLS,
+        summary="Begin a login to an MCP server, to finish in the same browser",
+        answers={200: "SourceLogin"},
+    ),
+    ("GET", "/v1/sources/callback"): Operation(
+        tag=_TOOLS,
+        summary="Where an authorization server sends the browser after a login",
+        query=dict.fromkeys(("code", "state", "iss", "error"), TEXT),
+        # A browser shows the refusal too.
+        answers={200: None, 404: None},
+        media_type="text/html",
     ),
     ("POST", "/v1/tools/call"): Operation(
         tag=_TOOLS,
@@ -194,6 +236,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         answers={200: "ToolStatsPage"},
         query={"limit": _limit(MAX_STATS), "since": _MOMENT, "tool": _NAMED, "principal": _NAMED},
     ),
+    ("GET", "/v1/stats/tools"): Operation(
+        tag=_TOOLS,
+        summary="Get one line for each tool that models could call: loaded, called, failed, time and size",
+        answers={200: "ToolSummaryPage"},
+        query={"limit": _limit(MAX_TOOLS), "since": _MOMENT, "tool": _NAMED, "principal": _NAMED},
+    ),
     ("POST", "/mcp"): Operation(
         tag="MCP",
         summary="Handle a message of the Model Context Protocol, of either generation",
@@ -209,10 +257,40 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/healthz"): Operation(tag=_RUN, summary="Liveness probe", answers={200: "Alive"}),
     ("GET", "/readyz"): Operation(tag=_RUN, summary="Readiness probe", answers={200: "Ready", 503: "Ready"}),
     ("GET", "/metrics"): Operation(
-        tag=_RUN, summary="Metrics for Prometheus", answers={200: None}, media_type="text/plain"
+        tag=_RUN,
+        summary="Metrics of all tenants for Prometheus, for operators",
+        answers={200: None},
+        media_type="text/plain",
     ),
     ("GET", "/openapi.json"): Operation(tag=_RUN, summary="Get this OpenAPI document", answers={200: "OpenApi"}),
     ("GET", "/v1/me"): Operation(tag=_RUN, summary="Get the principal of the key and its rights", answers={200: "Me"}),
+    ("GET", "/v1/keys"): Operation(
+        tag=_RUN,
+        summary="List the keys of the tenant in the ledger, newest first",
+        answers={200: "KeyPage"},
+        query={"limit": _limit(MAX_KEYS), "after": _SEARCHED},
+    ),
+    ("POST", "/v1/keys"): Operation(
+        tag=_RUN,
+        summary="Create a key, which is shown only in this answer",
+        body="KeyRequest",
+        answers={201: "IssuedKey"},
+    ),
+    ("GET", "/v1/keys/{id}"): Operation(tag=_RUN, summary="Get a key", answers={200: "Key"}),
+    ("POST", "/v1/keys/{id}/rotate"): Operation(
+        tag=_RUN,
+        summary="Create a key with the name and the permissions of another one, which then ends",
+        body="KeyRotation",
+        answers={201: "IssuedKey"},
+    ),
+    ("POST", "/v1/keys/{id}/revoke"): Operation(
+        tag=_RUN, summary="End a key at once, and the answers that it reads", answers={200: "Key"}
+    ),
+    ("POST", "/v1/reload"): Operation(
+        tag=_RUN,
+        summary="Take up the configuration as it is now; an invalid one changes nothing",
+        answers={200: "Reload"},
+    ),
     ("GET", "/"): Operation(tag=_CONSOLE, summary="Redirect to the console", answers={307: None}),
     ("GET", "/console"): Operation(tag=_CONSOLE, summary="Redirect to the console", answers={307: None}),
     ("GET", "/console/{path:path}"): Operation(

@@ -11,12 +11,14 @@ from dataclasses import fields
 from typing import Any
 
 from ferrule.run.ledger.ledger import ApprovalState, CallState
-from ferrule.run.ledger.trace import TraceStatus
+from ferrule.run.ledger.trace import ChangedBy, TraceStatus
 from ferrule.run.timeline_entry import EntryKind
 from ferrule.run.tool_usage import UsageCounts
 from ferrule.server.answer.result import STATUSES
 from ferrule.server.apis.approvals import MAX_DECISIONS
 from ferrule.server.apis.engines import READY, RESTING
+from ferrule.server.auth.issued_keys import ACTIVE, REVOKED
+from ferrule.server.auth.issued_keys import EXPIRED as EXPIRED_KEY
 from ferrule.server.tools.approval_context import EXPIRED
 from ferrule.sources.status import SourceState, Trust
 
@@ -51,6 +53,21 @@ OR_NULL: Schema = {"type": ["string", "null"]}
 MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
 MAYBE_COUNT: Schema = {"type": ["integer", "null"]}
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+_SECONDS: Schema = {"type": "number", "exclusiveMinimum": 0, "description": "Seconds until the key expires."}
+_LIMIT: Schema = {"type": "integer", "minimum": 0, "description": "0 is no limit."}
+_PERMISSIONS: Mapping[str, Schema] = {
+    **dict.fromkeys(("models", "tools", "sources"), TEXTS),
+    **dict.fromkeys(("approve", "admin", "operator", "live_arguments"), FLAG),
+    **dict.fromkeys(("rate", "width"), _LIMIT),
+}
+_KEY: Mapping[str, Schema] = {
+    "object": {"const": "key"},
+    **dict.fromkeys(("id", "name", "tenant", "created_by", "revoked_by", "replaced_by"), TEXT),
+    "status": {"enum": [ACTIVE, EXPIRED_KEY, REVOKED]},
+    **_PERMISSIONS,
+    "created_at": NUMBER,
+    **dict.fromkeys(("expires_at", "last_used_at", "revoked_at"), MAYBE_NUMBER),
+}
 _MESSAGES = {"messages": OBJECTS}
 _EXAMPLE_MESSAGES = [{"role": "user", "content": "How is the weather in Bern?"}]
 _CALL = {"name": "search", "arguments": {"query": "ferrules"}}
@@ -79,6 +96,22 @@ SCHEMAS: dict[str, Schema] = {
         usage=OBJECT,
         ferrule=OBJECT,
     ),
+    "CompletionRequest": {
+        **obj(
+            {"prompt": {"type": ["string", "array"]}},
+            model=OR_NULL,
+            max_tokens=MAYBE_COUNT,
+            stream={"type": ["boolean", "null"]},
+        ),
+        "example": {"prompt": "The capital of Switzerland is", "max_tokens": 8},
+    },
+    # The engine's own body.
+    "Completion": obj({"choices": OBJECTS}, usage=OBJECT),
+    "EmbeddingsRequest": {
+        **obj({"input": {"type": ["string", "array"]}}, model=OR_NULL, dimensions=MAYBE_COUNT),
+        "example": {"input": "How is the weather in Bern?"},
+    },
+    "Embeddings": obj({"data": OBJECTS}, usage=OBJECT),
     "MessagesRequest": {
         **obj(_MESSAGES, model=OR_NULL, max_tokens={"type": ["integer", "null"]}, system=ANY),
         "example": {"messages": _EXAMPLE_MESSAGES, "max_tokens": 64},
@@ -94,9 +127,15 @@ SCHEMAS: dict[str, Schema] = {
         "example": {"input": "How is the weather in Bern?"},
     },
     "Response": obj({"id": TEXT, "object": {"const": "response"}, "status": TEXT, "output": OBJECTS}),
+    "Compaction": obj({"id": TEXT, "object": {"const": "response.compaction"}, "output": OBJECTS}, usage=OBJECT),
     "DeletedResponse": obj({"id": TEXT, "deleted": FLAG}),
     "InputItems": obj({"object": {"const": "list"}, "data": OBJECTS, "has_more": FLAG}),
-    "Model": obj({"id": TEXT, "object": {"const": "model"}, "type": {"const": "model"}, "display_name": TEXT}),
+    "Model": obj(
+        {
+            **{"id": TEXT, "object": {"const": "model"}, "type": {"const": "model"}, "display_name": TEXT},
+            "ferrule": obj({"apis": TEXTS}),
+        }
+    ),
     "Models": page_of("Model", has_more=FLAG),
     # Our own APIs.
     "Tool": obj(
@@ -120,7 +159,8 @@ SCHEMAS: dict[str, Schema] = {
             **dict.fromkeys(("enforced", "checked", "unchecked"), TEXTS),
         }
     ),
-    "Tools": page_of("Tool", notices=TEXTS),
+    "FoundTool": {"allOf": [ref("Tool"), obj({}, score={**NUMBER, "description": "In a search: higher fits better."})]},
+    "Tools": page_of("FoundTool", notices=TEXTS),
     "ToolCallRequest": {
         **obj(
             {"name": TEXT},
@@ -240,7 +280,11 @@ SCHEMAS: dict[str, Schema] = {
             "trust": {"enum": [one.value for one in Trust]},
             "tools": TEXTS,
             "quarantined": {"type": "array", "items": ref("QuarantinedTool")},
+            "login": {"type": ["string", "null"]},
         }
+    ),
+    "SourceLogin": obj(
+        {"object": {"const": "login"}, "source": TEXT, "url": {"type": ["string", "null"]}, "expires_at": COUNT}
     ),
     "QuarantinedTool": obj(
         {"tool": TEXT, "why": TEXT, "before": or_null("DescribedTool"), "now": ref("DescribedTool")}
@@ -322,7 +366,19 @@ SCHEMAS: dict[str, Schema] = {
             "seconds": MAYBE_NUMBER,
             "status": {"enum": [one.value for one in TraceStatus]},
             "error": {"anyOf": [obj({"code": TEXT, "status": COUNT, "message": TEXT}), {"type": "null"}]},
-            **dict.fromkeys(("prompt_tokens", "completion_tokens"), COUNT),
+            **dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), COUNT),
+            "prompt_prefix": {
+                "anyOf": [
+                    obj(
+                        {
+                            "changed_by": {"enum": [one.value for one in ChangedBy]},
+                            "changed": TEXT,
+                            **dict.fromkeys(("kept_bytes", "previous_bytes"), COUNT),
+                        }
+                    ),
+                    {"type": "null"},
+                ]
+            },
             "cost": MAYBE_NUMBER,
             "tools": TEXTS,
             "messages": OBJECTS,
@@ -355,6 +411,16 @@ SCHEMAS: dict[str, Schema] = {
             "wrong_share": MAYBE_NUMBER,
         }
     ),
+    "ToolSummary": obj(
+        {
+            "object": {"const": "tool.summary"},
+            "tool": TEXT,
+            **dict.fromkeys(("loaded", "called", "failed", "denied"), COUNT),
+            "seconds_p50": MAYBE_NUMBER,
+            "definition_tokens": {"type": ["integer", "null"]},
+        }
+    ),
+    "ToolSummaryPage": page_of("ToolSummary", has_more=FLAG),
     "MisnamedTool": obj({"model": TEXT, "wrote": TEXT, "tool": TEXT, "count": COUNT}),
     "ToolStatsPage": page_of("ToolStats", misnamed={"type": "array", "items": ref("MisnamedTool")}, has_more=FLAG),
     "Rpc": {
@@ -382,10 +448,29 @@ SCHEMAS: dict[str, Schema] = {
             "object": {"const": "principal"},
             "name": TEXT,
             "tenant": TEXT,
-            "rights": {"type": "array", "items": {"enum": ["admin", "approve", "models", "tools"]}},
+            "rights": {"type": "array", "items": {"enum": ["admin", "approve", "models", "operator", "tools"]}},
             "needs_key": FLAG,
+            "quotas": {
+                "type": "array",
+                "items": obj(
+                    {
+                        **dict.fromkeys(("name", "counts", "per", "each"), TEXT),
+                        **dict.fromkeys(("most", "used", "remaining", "seconds_left"), NUMBER),
+                    }
+                ),
+            },
         }
     ),
+    "KeyRequest": {
+        **obj({"name": _NAME}, tenant=_NAME, expires_in=_SECONDS, **_PERMISSIONS),
+        "additionalProperties": False,
+        "example": {"name": "app", "tools": ["get_*"], "expires_in": 7_776_000},
+    },
+    "KeyRotation": obj({}, overlap_seconds={"type": "number", "minimum": 0}, expires_in=_SECONDS),
+    "Key": obj(_KEY),
+    "IssuedKey": obj({**_KEY, "key": TEXT}),
+    "Reload": obj({"object": {"const": "reload"}, "changed": TEXTS, "models": TEXTS, "tools": COUNT}),
+    "KeyPage": page_of("Key", has_more=FLAG),
     "TimelineEntry": obj(
         {
             "at": NUMBER,

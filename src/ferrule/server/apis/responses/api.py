@@ -16,24 +16,31 @@ from typing import Any
 
 from ferrule.core.boolean_text import parse_boolean
 from ferrule.core.context import Principal
+from ferrule.core.event import FinishReason
 from ferrule.core.json_text import dumps
+from ferrule.core.reply import ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
+from ferrule.dialects.openai_responses.compaction import compaction_body, compaction_request
 from ferrule.dialects.openai_responses.request_decoder import read_responses_request
 from ferrule.dialects.openai_responses.response_body import count_body
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.stored_response import deleted_body, error_event, input_items_body, response_body
-from ferrule.dialects.sse import encode_json_text
-from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
+from ferrule.dialects.sse import DONE, encode_json_text
+from ferrule.errors import ApprovalError, DefinitionError, EngineError, FerruleError, NotFoundError
+from ferrule.run.events import LoopEnded
 from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus
 from ferrule.server.answer.claim import claim_answer, has_effects
-from ferrule.server.answer.plan import ToolOwner
+from ferrule.server.answer.plan import ToolOwner, Turn, new_conversation_id
 from ferrule.server.answer.resume_record import ResumeRecord
+from ferrule.server.answer.stream import AnswerStream, loop_headers
 from ferrule.server.apis.responses.codec import (
     KEEP_ALIVE,
     encode_event,
     instruction_messages,
+    is_last_event,
+    media_header,
     new_loop_encoder,
     receipts_header,
 )
@@ -57,6 +64,7 @@ def routes(gateway: Gateway) -> list[Route]:
     handlers = {
         ("POST", ""): _create,
         ("POST", "/input_tokens"): _count,
+        ("POST", "/compact"): _compact,
         ("GET", "/{id}"): _get,
         ("DELETE", "/{id}"): _delete,
         ("POST", "/{id}/cancel"): _cancel,
@@ -83,11 +91,15 @@ async def _create(responses: ResponseStore, http_request: Request) -> AnyRespons
     gateway, principal = responses.gateway, http_request.principal
     hosts = responses.labels.hosts(principal)
     body, responses_request = await http_request.read(lambda body: read_responses_request(body, hosts))
+    request = gateway.without_missing_search(gateway.sort_options(responses_request.request))
+    responses_request = replace(responses_request, request=request)
+    gateway.telemetry.record_ignored(responses_request.request.ignored)
     id = f"resp_{secrets.token_hex(16)}"
-    engine = gateway.engine(responses_request.request, principal)
+    engine = gateway.engine(responses_request.request.model, principal)
     plan = await plan_response(gateway, http_request, responses_request, body, id)
     model = responses_request.request.model or engine.model
-    await gateway.request_limits.check(_model_request(responses_request, plan))
+    model_request = _model_request(responses_request, plan)
+    await gateway.request_limits.check(model_request, gateway.may_defer(model_request))
     if not responses_request.store:
         return await answer_directly(responses, http_request, responses_request, plan, body, id=id, model=model)
     id, is_new = await _claim(responses, http_request, plan, body, id)
@@ -97,11 +109,15 @@ async def _create(responses: ResponseStore, http_request: Request) -> AnyRespons
         run = await _begin(responses, responses_request, plan, principal, id=id, model=model)
         if not responses_request.background:
             await _wait_for_output(run)
+    headers = loop_headers(gateway, plan.resume_record.tool_owner, _model_request(responses_request, plan))
     if responses_request.stream:
-        return _follow(responses, id, -1)
+        own_run = responses.run(id)
+        answer_headers = own_run.answer.headers if own_run and own_run.answer else dict[str, str]()
+        return replace(_follow(responses, id, -1), headers={**headers, **answer_headers})
     if not responses_request.background:
         await _wait_for_end(responses, id)
-    return await _response(responses, id)
+    response = await _response(responses, id)
+    return replace(response, headers={**response.headers, **headers})
 
 
 async def _claim(
@@ -222,8 +238,36 @@ async def _count(responses: ResponseStore, http_request: Request) -> AnyResponse
     plan = await plan_response(gateway, http_request, responses_request, body, "count")
     request = _model_request(responses_request, plan)
     if plan.resume_record.tool_owner is ToolOwner.GATEWAY:
-        request = replace(request, tools=gateway.tool_catalog.tools_for(principal, plan.resume_record.tool_names))
+        own_tools = gateway.tool_catalog.tools_for(principal, plan.resume_record.tool_names)
+        request = replace(request, tools=(*own_tools, *request.tools))
     return Response.json(count_body(await gateway.count_tokens(request, principal)))
+
+
+async def _compact(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    """Return the conversation as its user messages and a summary that the model writes. Nothing is stored."""
+    gateway, principal = responses.gateway, http_request.principal
+    hosts = responses.labels.hosts(principal)
+    body, responses_request = await http_request.read(lambda body: read_responses_request(body, hosts))
+    responses_request = replace(responses_request, request=gateway.sort_options(responses_request.request))
+    gateway.telemetry.record_ignored(responses_request.request.ignored)
+    if responses_request.approvals:
+        raise DefinitionError("input: no call waits for approval here", hint="Leave out mcp_approval_response.")
+    plan = await plan_response(gateway, http_request, responses_request, body, "compact")
+    request = compaction_request(_model_request(responses_request, plan))
+    await gateway.request_limits.check(request, gateway.may_defer(request))
+    # The tools stay in the prompt, as in the requests before, but none may be called.
+    owner = ToolOwner.CALLER if request.tools else ToolOwner.NOBODY
+    turn = Turn(request=request, principal=principal, tool_owner=owner, conversation=new_conversation_id())
+    folding = ReplyFold()
+    async with aclosing(AnswerStream(gateway, turn)) as events:
+        async for event in events:
+            if not isinstance(event, LoopEnded):
+                folding.add(event)  # pyright: ignore[reportArgumentType]  # without a loop there is nothing else
+    reply = folding.reply()
+    if not reply.text.strip() or reply.finish_reason is FinishReason.LENGTH:
+        raise EngineError("the model wrote no whole summary", hint="Raise max_output_tokens, or send less.")
+    id = f"resp_{secrets.token_hex(16)}"
+    return Response.json(compaction_body(id, int(time.time()), plan.messages or (), reply.text, reply.usage))
 
 
 def _model_request(responses_request: ResponsesRequest, plan: ResponsePlan) -> ToolCallRequest:
@@ -256,7 +300,7 @@ async def _response(responses: ResponseStore, id: str) -> Response:
     run = responses.run(id)
     events = run.event_log.events if run else await responses.all_events(id)
     body = response_body(parse_events(events))
-    return Response.json(body, headers=receipts_header(body))
+    return Response.json(body, headers={**receipts_header(body), **media_header(body)})
 
 
 def _follow(responses: ResponseStore, id: str, after: int) -> StreamingResponse:
@@ -265,11 +309,16 @@ def _follow(responses: ResponseStore, id: str, after: int) -> StreamingResponse:
 
 
 async def _pieces(responses: ResponseStore, id: str, after: int) -> AsyncGenerator[bytes, None]:
+    last_event = ""
     try:
         async with aclosing(responses.follow(id, after)) as batches:
             async for batch in batches:
                 after += len(batch)
+                last_event = batch[-1]
                 yield b"".join(map(encode_event, batch))
+        # A response that was deleted meanwhile has no last event: its stream must not look whole.
+        if is_last_event(last_event) if last_event else await responses.gateway.ledger.response(id) is not None:
+            yield DONE
     except FerruleError as error:
         # The response itself continues; only this stream has failed.
         event = error_event(error, after + 1)

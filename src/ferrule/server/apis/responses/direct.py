@@ -14,7 +14,8 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
 from ferrule.dialects.openai_responses.open_item import Events
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
-from ferrule.dialects.sse import encode_json_text
+from ferrule.dialects.sse import DONE, encode_json_text
+from ferrule.engines.engine import Engine
 from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
@@ -29,7 +30,6 @@ from ferrule.server.apis.responses.plan import ResponsePlan, conflict
 from ferrule.server.apis.responses.store import ResponseStore
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response
-from ferrule.server.router import RoutedEngine
 
 
 async def answer_directly(
@@ -58,7 +58,7 @@ async def answer_directly(
         async for event in events:
             encoder.events_of(event)
     response = loop_encoder.encoder.response
-    return Response.json(response, headers=receipts_header(response))
+    return Response.json(response, headers={**events.headers, **receipts_header(response)})
 
 
 def _turn(responses_request: ResponsesRequest, plan: ResponsePlan, principal: Principal) -> Turn:
@@ -82,7 +82,7 @@ class _ConversationOpener:
     gateway: Gateway
     plan: ResponsePlan
 
-    async def open(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
+    async def open(self, turn: Turn, engine: Engine) -> ToolConversation:
         gateway, resume_record = self.gateway, self.plan.resume_record
         conversation = await ToolConversation.open(
             gateway.ledger,
@@ -91,6 +91,7 @@ class _ConversationOpener:
             executor_of(gateway, resume_record, turn.principal),
             lease=gateway.config.lease_seconds,
             waits=turn.is_claimed,
+            client_tools=turn.request.tools,
             **conversation_options(gateway, turn, resume_record.instructions),
         )
         try:
@@ -125,10 +126,10 @@ class _ResponseStreamEncoder:
         return _encode_events(self.events_of(event))
 
     def fail(self, error: FerruleError, /) -> bytes:
-        return _encode_events(self._loop_encoder.encoder.fail(error))
+        return _encode_events(self._loop_encoder.encoder.fail(error)) + DONE
 
     def end(self) -> bytes:
-        return b""
+        return DONE
 
 
 def _encode_events(events: Events | list[dict[str, Any]]) -> bytes:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ferrule.run.ledger.claim import encode_json
+from ferrule.core.json_text import json_bytes
 from ferrule.run.ledger.ledger import Ledger, ResponseStatus
 
 _BATCH_SECONDS = 0.05
@@ -54,7 +54,7 @@ class ResponseEventLog:
 
     def add(self, events: Events) -> None:
         if events:
-            self._pending += [encode_json(event) for event in events]
+            self._pending += map(event_text, events)
             self._has_pending.set()
 
     @property
@@ -93,7 +93,7 @@ class ResponseEventLog:
 
     async def _write(self, last: Events, state: Any, status: ResponseStatus | None, reach: int) -> None:
         async with self._writing:
-            batch = [*self._pending, *map(encode_json, last)]
+            batch = [*self._pending, *map(event_text, last)]
             self._pending = []
             self._has_pending.clear()
             record = await self._ledger.append_events(
@@ -115,6 +115,11 @@ class ResponseEventLog:
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """Return an event as it is stored and sent: JSON on one line."""
+    return json_bytes(event).decode()
 
 
 async def _wait_within(seconds: float, event: asyncio.Event) -> bool:

@@ -5,7 +5,7 @@ The label "ferrule" means all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ferrule.core.context import Principal
@@ -16,6 +16,7 @@ from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.tool_catalog import ToolCatalog
 
 ALL = "ferrule"
+_MAX_HOSTS = 256
 
 
 class Labels:
@@ -25,15 +26,24 @@ class Labels:
         self._tool_catalog = tool_catalog
         self._tools: Mapping[str, ToolDefinition] = {}
         self._labels: dict[str, str] = {}
+        self._hosts: dict[int, tuple[Sequence[ToolDefinition], Hosts]] = {}
+        """What `hosts` returned, by the `id` of the catalog's offer, which is kept with it."""
 
-    def hosts(self, principal: Principal) -> dict[str, tuple[HostedTool, ...]]:
+    def hosts(self, principal: Principal) -> Hosts:
         """Return the tools that this principal may use, by label."""
-        if self._tools is not self._tool_catalog.tools:
+        if self._tools is not self._tool_catalog.tools or len(self._hosts) >= _MAX_HOSTS:
             self._tools, self._labels = self._tool_catalog.tools, _labels(self._tool_catalog)
+            self._hosts = {}
+        offered = self._tool_catalog.tools_for(principal)
+        if id(offered) not in self._hosts:
+            self._hosts[id(offered)] = (offered, self._hosts_of(offered))
+        return self._hosts[id(offered)][1]
+
+    def _hosts_of(self, offered: Sequence[ToolDefinition]) -> Hosts:
         needs_approval = self._tool_catalog.settings.tools_require_confirmation_for_side_effects
         policy = self._tool_catalog.approval_policy
         tools_by_label: dict[str, list[HostedTool]] = {}
-        for tool in self._tool_catalog.tools_for(principal):
+        for tool in offered:
             for label in dict.fromkeys((self._labels.get(tool.name, ALL), ALL)):
                 may_need_approval = (needs_approval and tool.side_effects) or policy.may_require(
                     tool.name, side_effects=tool.side_effects

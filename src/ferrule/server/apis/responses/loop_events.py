@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -27,6 +28,7 @@ class LoopEventEncoder:
 
     def __init__(self, encoder: HostedEncoder, resume_record: ResumeRecord, hosted: Mapping[str, HostedTool]) -> None:
         self.encoder = encoder
+        self._are_handed_out = resume_record.are_handed_out
         output = encoder.response["output"]
         answered = {item.get("approval_request_id") for item in output}
         self._approval_requests = {
@@ -64,7 +66,10 @@ class LoopEventEncoder:
             case ConfirmationRequired(call, approval):
                 self.approvals[call.id] = approval
                 return self.encoder.request_approval(call, approval)
-            case LoopEnded(state):
-                return self.encoder.finish(waits=state is State.WAITING)
+            case LoopEnded(state, _, calls):
+                # Those of a round that waited were in the response before.
+                late_calls = () if self._are_handed_out else calls
+                is_waiting = state is State.WAITING
+                return self.encoder.finish(waits=is_waiting, completed_at=int(time.time()), late_calls=late_calls)
             case _:
                 return self.encoder.feed(event)

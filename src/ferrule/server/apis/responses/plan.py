@@ -18,7 +18,7 @@ from ferrule.errors import ApprovalError, AuthorityError, DefinitionError, Fence
 from ferrule.run.conversation import messages_of
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Approval, ApprovalDecision, ConversationRecord, ResponseRecord
-from ferrule.run.machine import State
+from ferrule.run.machine import Stage, State
 from ferrule.server.answer.plan import ToolOwner, new_conversation_id, turn_of
 from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.gateway import Gateway
@@ -53,12 +53,15 @@ async def plan_response(
     gateway: Gateway, http_request: Request, responses_request: ResponsesRequest, body: dict[str, Any], id: str
 ) -> ResponsePlan:
     previous = await _previous(gateway, responses_request, http_request.principal)
+    if previous is not None:
+        responses_request = _with_loaded_tools(responses_request, ResumeRecord.from_json(previous.request))
     resume_record = _resume_record(gateway, http_request.principal, responses_request, body, id)
+    own_results = _own_results(responses_request)
     if responses_request.approvals:
         return await _plan_with_approvals(gateway, http_request, responses_request, resume_record, previous)
     if previous is None:
         return ResponsePlan(resume_record, None, _own_messages(responses_request, ()))
-    history, conversation = await _history(gateway, previous)
+    history, conversation = await _history(gateway, previous, own_results)
     if conversation is None:
         return ResponsePlan(resume_record, None, _own_messages(responses_request, history))
     return ResponsePlan(
@@ -111,13 +114,11 @@ def _resume_record(
         "max_tool_calls": responses_request.max_tool_calls,
         "instructions": responses_request.instructions,
         "input": tuple(input_items(body, id)),
+        "client_tools": responses_request.client_tools,
+        "loaded_tools": responses_request.loaded_tools,
+        "scopes": principal.scopes,
     }
     if responses_request.servers:
-        if request.tools:
-            raise DefinitionError(
-                "tools: functions, which the caller runs, and mcp tools, which the gateway runs, cannot be combined",
-                hint="Send only one of the two kinds.",
-            )
         labels = tuple(server.label for server in responses_request.servers)
         listed = {item.get("server_label") for item in common["input"] if item["type"] == "mcp_list_tools"}
         is_first = responses_request.previous_response_id is None and not responses_request.approvals
@@ -137,8 +138,47 @@ def _resume_record(
     return ResumeRecord(request=turn.request, tool_owner=owner, tool_names=turn.tool_names, **common)
 
 
+def _with_loaded_tools(responses_request: ResponsesRequest, previous: ResumeRecord) -> ResponsesRequest:
+    """Return the request with the tools that input items of earlier responses brought: they stay offered."""
+    request = responses_request.request
+    offered = {tool.name for tool in request.tools}
+    loaded = [
+        tool for tool in previous.request.tools if tool.name in previous.loaded_tools and tool.name not in offered
+    ]
+    if not loaded:
+        return responses_request
+    names = tuple(tool.name for tool in loaded)
+    known = {name: tool for name, tool in previous.client_tools.items() if name in names}
+    return replace(
+        responses_request,
+        request=replace(request, tools=(*request.tools, *loaded)),
+        client_tools={**responses_request.client_tools, **known},
+        loaded_tools=(*names, *responses_request.loaded_tools),
+    )
+
+
+def _own_results(responses_request: ResponsesRequest) -> frozenset[str]:
+    """Return the ids of the calls whose results are in the input."""
+    messages = _own_messages(responses_request, ())
+    return frozenset(result.tool_call_id for message in messages for result in message.results)
+
+
+def _handed_out(state: dict[str, Any]) -> frozenset[str]:
+    """Return the ids of the client's calls in a round whose other calls wait for approval."""
+    calls = state["loop"]["machine"]["round"] if state["loop"] else ()
+    return frozenset(call["id"] for call in calls if call["stage"] == Stage.HANDED_OUT)
+
+
+def _require_no_results(state: dict[str, Any], own_results: frozenset[str], hint: str) -> None:
+    """Raise if the input has results of calls in a round that still waits: it ends when all of them are there."""
+    if _handed_out(state) & own_results:
+        raise DefinitionError(
+            "input: another call of the same response waits for approval", code="approval_pending", hint=hint
+        )
+
+
 async def _history(
-    gateway: Gateway, previous: ResponseRecord
+    gateway: Gateway, previous: ResponseRecord, own_results: frozenset[str]
 ) -> tuple[tuple[ChatMessage, ...], ConversationRecord | None]:
     """Return the messages up to the end of a response, and its conversation if nothing has followed it."""
     conversation = await gateway.ledger.load(previous.conversation)
@@ -147,9 +187,13 @@ async def _history(
         return (), None
     messages = messages_from_json(state["messages"])
     if len(messages) > previous.reach:
+        if not state["loop"] and _ids_of(messages[-1:]) and own_results & _ids_of(messages[previous.reach :]):
+            # A call of the response was approved elsewhere. Its round ended there, and these are the other results.
+            return messages, conversation
         return messages[: previous.reach], None
     if state["loop"]:
         # A call waits in this conversation and may still be approved there.
+        _require_no_results(state, own_results, "Answer the approval request first, and send the results afterwards.")
         return messages_of(state), None
     return messages, conversation
 
@@ -184,6 +228,8 @@ async def _plan_with_approvals(
         raise LedgerError(
             "no call waits for this approval any more", code="approval_decided", hint="It was answered before."
         )
+    hint = "Send the answer alone, and the results with the request that follows."
+    _require_no_results(state, _own_results(responses_request), hint)
     _require_no_new_messages(
         responses_request, messages_from_json(state["messages"]), is_continued=previous is not None
     )
@@ -195,6 +241,9 @@ async def _plan_with_approvals(
             labels=previous_record.labels,
             approval_required=previous_record.approval_required,
         )
+        if not resume_record.request.tools:
+            request = replace(resume_record.request, tools=previous_record.request.tools)
+            resume_record = replace(resume_record, request=request, client_tools=previous_record.client_tools)
     for approval, answer in zip(approvals, responses_request.approvals, strict=True):
         if answer.approve:
             require_current_tool(gateway, approval)
@@ -203,7 +252,11 @@ async def _plan_with_approvals(
         for one in responses_request.approvals
     ]
     return ResponsePlan(
-        replace(resume_record, approvals=_approvals_by_call(state["loop"], approvals)),
+        replace(
+            resume_record,
+            approvals=_approvals_by_call(state["loop"], approvals),
+            are_handed_out=bool(_handed_out(state)),
+        ),
         conversation,
         None,
         tuple(verdicts),
@@ -235,6 +288,12 @@ def _approvals_by_call(loop: dict[str, Any], approvals: Sequence[Approval]) -> d
     prefix = f"{loop['place']}.{machine['spent']['rounds']}"
     calls = {f"{prefix}.{number}": call["id"] for number, call in enumerate(machine["round"])}
     return {calls[one.call_id]: one.id for one in approvals if one.call_id in calls}
+
+
+def _ids_of(messages: Sequence[ChatMessage]) -> frozenset[str]:
+    """Return the ids of the calls in messages, and of those with results in them."""
+    calls = {call.id for message in messages for call in message.tool_calls}
+    return frozenset(calls | {result.tool_call_id for message in messages for result in message.results})
 
 
 def _own_messages(responses_request: ResponsesRequest, history: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:

@@ -7,16 +7,19 @@ another one creates a run from the ledger and continues; events that were writte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.message import ChatMessage, Text, messages_as_json, messages_from_json
 from ferrule.core.reply import Reply, ReplyFold, ReplyPart
+from ferrule.dialects.openai_responses.client_tools import CALL_KINDS, ClientTool, written_call
 from ferrule.dialects.openai_responses.open_item import Events
+from ferrule.engines.engine import Engine
 from ferrule.errors import DrainingError, FencedError, FerruleError, LedgerUnavailableError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEnded
@@ -31,7 +34,6 @@ from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.apis.responses.encoder import ResponseEventLog
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.gateway import Gateway
-from ferrule.server.router import RoutedEngine
 
 # Another process has the lease, the ledger cannot be written, or this process is stopping. Another process continues
 # from what is written.
@@ -52,6 +54,8 @@ class ResponseRun:
     earlier_parts: tuple[ReplyPart, ...] = ()
     """Complete texts and caller's calls from earlier owners of the response."""
     error: FerruleError | None = None
+    answer: AnswerStream | None = None
+    """The answer under way; None before it begins."""
     _last_events: Events = field(default_factory=list[dict[str, Any]])
     _conversation: ToolConversation | None = None
 
@@ -101,7 +105,8 @@ class ResponseRun:
             else:
                 await stack.enter_async_context(self.lease)
             self.event_log.add(self.loop_encoder.begin())
-            reply = await self._encode_events(self._events())
+            self.answer = self._events()
+            reply = await self._encode_events(self.answer)
             if self.resume_record.tool_owner is not ToolOwner.GATEWAY:
                 await self._end(self._last_events, self._state_after(reply))
 
@@ -147,11 +152,12 @@ class ResponseRun:
                 if record is None or record.state is not ApprovalState.PENDING:
                     self.loop_encoder.encoder.drop_approval(call_id)
 
-    async def _open_conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
+    async def _open_conversation(self, turn: Turn, engine: Engine) -> ToolConversation:
         conversation = ToolConversation.with_lease(
             self.lease,
             engine,
             executor_of(self.gateway, self.resume_record, self.principal),
+            client_tools=turn.request.tools,
             **conversation_options(self.gateway, turn, self.resume_record.instructions),
         )
         if not conversation.is_unfinished:
@@ -175,17 +181,26 @@ class ResponseRun:
 
     def _state_after(self, reply: Reply) -> dict[str, Any]:
         state = self.lease.record.state
-        message = replace(reply, parts=(*self.earlier_parts, *reply.parts)).as_message()
-        return {**state, "messages": [*state["messages"], *messages_as_json([message])]}
+        earlier = self.earlier_parts
+        searches = tuple((len(earlier) + place, search) for place, search in reply.searches)
+        messages = replace(reply, parts=(*earlier, *reply.parts), searches=searches).as_messages()
+        return {**state, "messages": [*state["messages"], *messages_as_json(messages)]}
 
 
-def completed_parts(output: Iterable[dict[str, Any]]) -> tuple[ReplyPart, ...]:
+def completed_parts(
+    output: Iterable[dict[str, Any]], client_tools: Mapping[str, ClientTool] = MappingProxyType({})
+) -> tuple[ReplyPart, ...]:
     """Return the parts of completed items: a client may answer a call of an earlier owner."""
+    names = {tool: name for name, tool in client_tools.items()}
     parts: list[ReplyPart] = []
     for item in output:
         match item:
-            case {"type": "function_call", "status": "completed", "call_id": id, "name": name, "arguments": arguments}:
-                parts.append(ToolCall(id, FunctionCall(name, arguments)))
+            case {"type": "tool_search_call", "execution": "server"}:
+                # What it found is loaded by the calls that follow.
+                pass
+            case {"type": kind, "status": "completed", "call_id": id} if kind in CALL_KINDS:
+                tool, arguments = written_call(item)
+                parts.append(ToolCall(id, FunctionCall(names.get(tool, tool.name), arguments)))
             case {"type": "message", "status": "completed", "content": content}:
                 parts.append(Text("".join(part["text"] for part in content)))
             case _:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, cast
 
 from ferrule.core.context import Principal
-from ferrule.core.json_text import loads
+from ferrule.core.json_text import read_json
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.errors import EngineUnavailableError, FencedError, FerruleError, TooManyError
@@ -20,11 +20,10 @@ from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.ledger import ApprovalDecision, ResponseRecord, ResponseStatus
 from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.answer.resume_record import ResumeRecord
-from ferrule.server.apis.responses.encoder import ResponseEventLog
+from ferrule.server.apis.responses.encoder import ResponseEventLog, event_text
 from ferrule.server.apis.responses.labels import Labels, hosted_tools_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.apis.responses.run import ResponseRun, completed_parts
-from ferrule.server.auth.keys import current_principal
 from ferrule.server.gateway import Gateway
 
 _SWEEP_SIZE = 16
@@ -64,8 +63,7 @@ class ResponseStore:
     def check_capacity(self, principal: Principal) -> None:
         """Raise if too many responses run. A background response has no connection that would count for its key."""
         own_runs = [run for run in self._runs.values() if _owner_of(run.record) == (principal.name, principal.tenant)]
-        keys = [key for key in self.gateway.config.keys if (key.name, key.tenant) == (principal.name, principal.tenant)]
-        width = max((key.width for key in keys), default=0)
+        width = max((key.width for key in self.gateway.keys.of_principal(principal)), default=0)
         maximum = self.gateway.config.limits.streams
         if len(self._runs) >= maximum or (width and len(own_runs) >= width):
             raise TooManyError("too many responses are running", hint="Wait until one has ended, or cancel one.")
@@ -83,7 +81,7 @@ class ResponseStore:
         verdicts: Sequence[ApprovalDecision] = (),
     ) -> ResponseRun:
         """Start a response. `state` is the conversation to start from; None is the leased one."""
-        events = [encode_json(event) for event in first_events]
+        events = list(map(event_text, first_events))
         epoch, now = lease.record.epoch, time.time()
         await self.gateway.ledger.add_response(record, epoch, events, state, verdicts, now=now)
         if state is not None:
@@ -160,7 +158,7 @@ class ResponseStore:
         resume_record, principal, failure = _EMPTY_RESUME_RECORD, owner, None
         try:
             resume_record = ResumeRecord.from_json(record.request)
-            principal = current_principal(config, record.principal, record.tenant)
+            principal = self.gateway.keys.current_principal(record.principal, record.tenant, resume_record.scopes)
         except FerruleError as refusal:
             failure = refusal
         if lease.record.epoch - resume_record.epoch >= _MAX_OWNERS:
@@ -172,12 +170,19 @@ class ResponseStore:
         lease.principal = principal
         events = await self.all_events(record.id)
         hosted = hosted_tools_of(resume_record, self.labels.hosts(principal))
-        encoder = HostedEncoder.restore(parse_events(events), hosted)
+        encoder = HostedEncoder.restore(
+            parse_events(events),
+            hosted,
+            resume_record.client_tools,
+            resume_record.late_tools,
+            resume_record.request.tools,
+            resume_record.deferred_tools,
+        )
         run = self._make_run(
             record, resume_record, principal, lease, LoopEventEncoder(encoder, resume_record, hosted), events
         )
         if resume_record.tool_owner is not ToolOwner.GATEWAY:
-            run.earlier_parts = completed_parts(encoder.response["output"])
+            run.earlier_parts = completed_parts(encoder.response["output"], resume_record.client_tools)
         if record.is_cancelled:
             run.event_log.cancel_requested.set()
         self._start(run, failure)
@@ -221,7 +226,7 @@ class ResponseStore:
 
 def parse_events(texts: Iterable[str]) -> list[dict[str, Any]]:
     """Parse stored events."""
-    return [cast("dict[str, Any]", loads(text)) for text in texts]
+    return [cast("dict[str, Any]", read_json(text)) for text in texts]
 
 
 def _owner_of(record: ResponseRecord) -> tuple[str, str]:
