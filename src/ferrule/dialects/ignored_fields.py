@@ -106,6 +106,7 @@ def _is_zero(value: object) -> bool:
 
 _CALLERS = 'Leave the tool out, or add "direct" to it: the model here can only call a tool directly.'
 _SERVERS = "Leave it out: a request may not name servers; the tools of the gateway's own servers are on offer."
+_FILTERS = "Leave it out: the tool of the gateway that does this search cannot be restricted by a request."
 _READ_LATER = "it is read where the answer is encoded"
 _CACHE = "it only says what a provider may cache"
 _LABEL = "it only labels the request for its sender"
@@ -221,6 +222,10 @@ RESPONSES = FieldTable(
         **_tools("input[].tools[]"),
         **_tools("input[].tools[].tools[]"),
         "tools[]": "a tool that the provider runs",
+        "tools[].external_web_access": "whether a search may read more than stored pages",
+        "tools[].search_content_types": "what a search looks for",
+        "tools[].search_context_size": "how much a search returns",
+        "tools[].user_location": "where the user is",
         "input[].tools[]": "a tool that the provider runs",
         "reasoning.effort": "how much the model thinks",
         "reasoning.context": "which reasoning of earlier turns counts",
@@ -233,7 +238,7 @@ RESPONSES = FieldTable(
         "input[].phase": "which part of an answer the text is",
         "ferrule": "an unknown field of the extension",
     },
-    refused={"*.allowed_callers": _CALLERS},
+    refused={"*.allowed_callers": _CALLERS, "tools[].filters": _FILTERS},
     neutral={**_TOOL_NEUTRAL, "top_logprobs": _is_zero, "context_management": _equals([])},
 )
 

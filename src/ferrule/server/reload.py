@@ -37,7 +37,7 @@ from ferrule.sources.source import Source
 
 _LIVE = (
     frozenset({"engines", "models", "sources", "openapi", "tools", "tool_search", "keys", "approvals", "quotas"})
-    | frozenset({"identity", "roles"})
+    | frozenset({"hosted", "identity", "roles"})
     | frozenset({"tool_choice_policy", "loop_guard", "approval_patience_seconds", "server", "limits"})
 )
 """What may change while a gateway serves."""

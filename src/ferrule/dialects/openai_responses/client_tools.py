@@ -16,7 +16,8 @@ the tools of the body in the order of the items, so that a prompt only grows at 
 With a tool search, the tools with `defer_loading` are deferred. The caller's search brings them with its output. The
 server's search is `core.tool_search`: `search` says which tools it may find, and they are among `definitions`.
 
-Tools of OpenAI's service, such as web search, are left out and noted in `left_out`: the model is never offered them.
+Tools of OpenAI's service, such as web search, are left out and noted in `left_out`, and the model is not offered them;
+except those that the gateway has bound to a tool of its own (`hosted_tools`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from ferrule.core.tool import CUSTOM_INPUT, ToolDefinition, is_tool_name
 from ferrule.core.tool_search import DeclaredSearch
 from ferrule.dialects.field import Field
 from ferrule.dialects.lenient_json import entries, mapping
-from ferrule.dialects.openai_responses.hosted_tools import HostedServer, Hosts, read_hosted
+from ferrule.dialects.openai_responses.hosted_tools import (
+    BINDINGS,
+    HostedServer,
+    Hosts,
+    bound_label,
+    read_bound,
+    read_hosted,
+)
 from ferrule.dialects.tool_definitions import define_tool
 from ferrule.errors import DefinitionError
 
@@ -252,6 +260,11 @@ class OfferedTools:
         """The model's name of the caller's tool search, if there is one."""
         return self._names.get(_SEARCH_TOOL)
 
+    def bound_names(self, kind: str) -> Sequence[str]:
+        """Return the model's name of what a declared tool of the service is bound to; none if it is not bound."""
+        server = self.servers.get(bound_label(BINDINGS.get(kind, kind)))
+        return server.names if server is not None else ()
+
     @property
     def _can_search(self) -> bool:
         return self.search_name is not None
@@ -267,6 +280,10 @@ class OfferedTools:
             self.servers[server.label] = server
             if server.is_deferred and not self._has_server_search:
                 entry["defer_loading"].leave_out()
+            return
+        bound = read_bound(entry, self._hosts) if entry["type"].value in BINDINGS else None
+        if bound is not None and bound.label not in self.servers:
+            self.servers[bound.label] = bound
             return
         if _is_search(entry) and not _runs_search(entry):
             if not self._has_server_search:

@@ -2,6 +2,9 @@
 
 A request may not contain a server's address or a key for it. It names a label, and only the gateway knows the server
 behind it.
+
+A tool of OpenAI's service, such as `web_search`, may be bound to one of the gateway's tools. It is then a server with
+that one tool, which a request names by the type of the service's tool.
 """
 
 from __future__ import annotations
@@ -14,6 +17,17 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 
 _SERVER_FIELDS = ("server_url", "connector_id", "tunnel_id", "authorization", "headers")
+BINDINGS: Mapping[str, str] = {
+    "web_search": "web_search",
+    "web_search_2025_08_26": "web_search",
+    "web_search_preview": "web_search",
+    "web_search_preview_2025_03_11": "web_search",
+    "file_search": "file_search",
+    "code_interpreter": "code_interpreter",
+    "image_generation": "image_generation",
+}
+"""The types of the service's tools that a gateway can bind to its own tools, and the setting that binds each."""
+_BOUND = "hosted."
 _OUR_SERVERS_ONLY = "Leave it out: name one of the gateway's own servers in server_label."
 
 
@@ -41,7 +55,12 @@ class HostedTool:
 
 
 Hosts: TypeAlias = Mapping[str, Sequence[HostedTool]]
-"""The gateway's servers that a caller may use: their tools by label."""
+"""The gateway's servers that a caller may use: their tools by label. Bound tools have a label of `bound_label`."""
+
+
+def bound_label(setting: str) -> str:
+    """Return the label of what a tool of the service is bound to. It hides a server that has this very name."""
+    return _BOUND + setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +77,11 @@ class HostedServer:
     declared: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_deferred: bool = False
     """Whether its tools are for a search to find, if the request declares one."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it stands for a tool of the service. Clients know that by its type and not as a server."""
+        return self.label.startswith(_BOUND)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,8 +106,9 @@ def read_hosted(field: Field, hosts: Hosts) -> HostedServer:
             raise field[name].refusal("a request may not contain a server's address or credentials", _OUR_SERVERS_ONLY)
     is_deferred = field["defer_loading"].or_else(Field.boolean, False)
     label = field["server_label"].string()
-    if label not in hosts:
-        hint = f"Use one of: {', '.join(hosts)}." if hosts else "Send the tools as functions."
+    if label not in hosts or label.startswith(_BOUND):
+        labels = [one for one in hosts if not one.startswith(_BOUND)]
+        hint = f"Use one of: {', '.join(labels)}." if labels else "Send the tools as functions."
         raise field["server_label"].refusal(f"there is no server {label[:60]!r} that you may use", hint)
     tools = _read_allowed_tools(field["allowed_tools"], tuple(hosts[label]))
     approval_required = _read_approval_required(field["require_approval"], tools)
@@ -95,6 +120,17 @@ def read_hosted(field: Field, hosts: Hosts) -> HostedServer:
     return HostedServer(
         label, tools, approval_required, {"type": "mcp", "server_label": label, **declared}, is_deferred
     )
+
+
+def read_bound(field: Field, hosts: Hosts) -> HostedServer | None:
+    """Read a tool of the service that is bound to one of the gateway's tools; None if it is not, for this caller.
+
+    The service needs no approval for its tools. The gateway's own approval policy still applies.
+    """
+    kind = field["type"].string()
+    label = bound_label(BINDINGS.get(kind, kind))
+    tools = hosts.get(label)
+    return HostedServer(label, tuple(tools), declared=field.value) if tools else None  # pyright: ignore[reportArgumentType]
 
 
 def _read_allowed_tools(field: Field, tools: tuple[HostedTool, ...]) -> tuple[HostedTool, ...]:

@@ -9,6 +9,7 @@
 | a custom tool, the caller's tool search | `{"type": "custom", "name"}`, `{"type": "tool_search"}` |
 | any tool of a namespace | `{"type": "namespace", "name"}` |
 | one tool of a server, or any of it | `{"type": "mcp", "server_label", "name"}`, without name for any |
+| what a tool of OpenAI's service is bound to | `{"type": "web_search"}` |
 | some tools, auto or required | `{"type": "allowed_tools", "mode", "tools": [...]}`, each entry one of those above |
 """
 
@@ -71,6 +72,8 @@ def _read_names(field: Field, tools: OfferedTools) -> Sequence[str]:
             return names
         case "mcp":
             return _read_server_names(field, tools)
+        case str() if names := tools.bound_names(kind):
+            return names
         case _ if kind in tools.left_out.values() or kind in SERVICE_TOOLS:
             message = f"{kind!r} is not a tool of this gateway, so it was left out and cannot be chosen"
             raise field["type"].refusal(message, "Choose another tool, or send auto.")

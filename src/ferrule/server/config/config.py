@@ -234,6 +234,23 @@ class SearchConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostedConfig:
+    """The gateway's tools that stand for tools of OpenAI's service in /v1/responses, each by its name in /v1/tools.
+
+    A client that declares such a tool gets that of the gateway, if its key may use it. Without one it is left out.
+    """
+
+    web_search: str = ""
+    """The tool that is called for `web_search`."""
+    file_search: str = ""
+    """The tool that is called for `file_search`."""
+    code_interpreter: str = ""
+    """The tool that is called for `code_interpreter`."""
+    image_generation: str = ""
+    """The tool that is called for `image_generation`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenApiConfig:
     """The operations of an OpenAPI document as tools. Their names begin with the name of the table."""
 
@@ -305,6 +322,7 @@ class Config:
     tools: ToolSettings = field(default_factory=ToolSettings)
     search: SearchConfig = field(default_factory=SearchConfig)
     tool_search: DeferralSettings = field(default_factory=DeferralSettings)
+    hosted: HostedConfig = field(default_factory=HostedConfig)
     keys: tuple[KeyConfig, ...] = ()
     identity: tuple[IdentityConfig, ...] = ()
     roles: tuple[RoleConfig, ...] = ()

@@ -1,18 +1,19 @@
 """Labels: clients of the Responses API name the gateway's tools by the label of a server or source.
 
-The label "ferrule" means all of them.
+The label "ferrule" means all of them. Tools of OpenAI's service that are bound to tools of the gateway come last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 
 from ferrule.core.context import Principal
 from ferrule.core.tool import ToolDefinition
-from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts
+from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts, bound_label
 from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.answer.resume_record import ResumeRecord
+from ferrule.server.config.config import HostedConfig
 from ferrule.server.tool_catalog import ToolCatalog
 
 ALL = "ferrule"
@@ -20,10 +21,15 @@ _MAX_HOSTS = 256
 
 
 class Labels:
-    """The label of each of the gateway's tools. Recomputed when the list of tools was reloaded."""
+    """The label of each of the gateway's tools. Recomputed when the list of tools was reloaded.
 
-    def __init__(self, tool_catalog: ToolCatalog) -> None:
+    `bindings` returns the settings as they are now: which tools stand for those of OpenAI's service.
+    """
+
+    def __init__(self, tool_catalog: ToolCatalog, bindings: Callable[[], HostedConfig] = HostedConfig) -> None:
         self._tool_catalog = tool_catalog
+        self._bindings = bindings
+        self._bound = HostedConfig()
         self._tools: Mapping[str, ToolDefinition] = {}
         self._labels: dict[str, str] = {}
         self._hosts: dict[int, tuple[Sequence[ToolDefinition], Hosts]] = {}
@@ -31,7 +37,9 @@ class Labels:
 
     def hosts(self, principal: Principal) -> Hosts:
         """Return the tools that this principal may use, by label."""
-        if self._tools is not self._tool_catalog.tools or len(self._hosts) >= _MAX_HOSTS:
+        has_changed = self._tools is not self._tool_catalog.tools or self._bound != self._bindings()
+        if has_changed or len(self._hosts) >= _MAX_HOSTS:
+            self._bound = self._bindings()
             self._tools, self._labels = self._tool_catalog.tools, _labels(self._tool_catalog)
             self._hosts = {}
         offered = self._tool_catalog.tools_for(principal)
@@ -53,7 +61,10 @@ class Labels:
                 )
         all_tools = tools_by_label.pop(ALL, [])
         hosts = {label: tuple(tools) for label, tools in tools_by_label.items()}
-        return {**hosts, ALL: tuple(all_tools)} if all_tools else hosts
+        by_name = {tool.definition.name: tool for tools in (all_tools, *hosts.values()) for tool in tools}
+        settings = {field.name: getattr(self._bound, field.name) for field in fields(HostedConfig)}
+        bound = {bound_label(kind): (by_name[name],) for kind, name in settings.items() if name in by_name}
+        return {**hosts, **({ALL: tuple(all_tools)} if all_tools else {}), **bound}
 
 
 def hosted_tools_of(resume_record: ResumeRecord, hosts: Hosts) -> dict[str, HostedTool]:

@@ -120,6 +120,7 @@ def _resume_record(
     }
     if responses_request.servers:
         labels = tuple(server.label for server in responses_request.servers)
+        named = tuple(server.label for server in responses_request.servers if not server.is_bound)
         listed = {item.get("server_label") for item in common["input"] if item["type"] == "mcp_list_tools"}
         is_first = responses_request.previous_response_id is None and not responses_request.approvals
         return ResumeRecord(
@@ -127,7 +128,7 @@ def _resume_record(
             tool_owner=ToolOwner.GATEWAY,
             tool_names=tuple(responses_request.hosted_tools),
             labels=labels,
-            labels_to_list=tuple(label for label in labels if is_first and label not in listed),
+            labels_to_list=tuple(label for label in named if is_first and label not in listed),
             approval_required=responses_request.approval_required,
             **common,
         )

@@ -41,7 +41,7 @@ class ResponseStore:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.labels = Labels(gateway.tool_catalog)
+        self.labels = Labels(gateway.tool_catalog, lambda: gateway.config.hosted)
         self._runs: dict[str, ResponseRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.Task[None] | None = None
