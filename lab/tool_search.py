@@ -11,6 +11,9 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -25,10 +28,12 @@ from ferrule.sources.search.tool_index import ToolIndex
 from ferrule.sources.search.tool_text import searchable_text
 from ferrule.sources.search.usage_prior import HIGHEST, LOWEST, usage_prior
 from lab.environment import describe_environment, measured_environment
-from lab.results_page import publish
+from lab.growth_plot import Panel, plot
+from lab.results_page import PAGE, publish
 
 _SECTION: Final = "tool-search"
 _HEADING: Final = "Search among tools"
+_PICTURE: Final = Path("images/tool-search.svg")
 _COMMAND: Final = "```sh\nscripts/setup-oracles --bfcl\nscripts/long tool-search\n```"
 _FOUND_ABOUT: Final = (
     "The share of questions of BFCL v4 whose right tool is among the first k: those of `simple_python` against the "
@@ -38,7 +43,7 @@ _FOUND_ABOUT: Final = (
 _COST_ABOUT: Final = (
     "Copies of the tools under other names, 200 questions at each size, milliseconds. *Build*: seconds of CPU for the "
     "whole index. *One changed*: milliseconds of CPU for an update in which one tool differs. *Memory*: growth of "
-    "the process."
+    "a process for each size, at its largest: the index and what building it takes."
 )
 _USAGE_ABOUT: Final = (
     "The first row of *Found* again, with a prior from usage: searches of earlier questions load five tools each, and "
@@ -149,15 +154,53 @@ def _weighted_recall(
     return [sum(weight for (text, right), weight in counted if right in found[text][:k]) / sum(weights) for k in _RANKS]
 
 
-def cost_table(data: Path, sizes: Iterable[int]) -> Table:
-    questions, tools = questions_of("simple_python", data)
-    originals = list(tools.values())
-    rows = [_cost_row(size, originals, questions[:200]) for size in sizes]
+@dataclass(frozen=True, slots=True)
+class SearchCost:
+    """What the index of so many tools costs: searches and changes in milliseconds, memory in MB."""
+
+    size: int
+    p50: float
+    p95: float
+    build_seconds: float
+    change: float
+    memory: float
+    characters: int
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        figures = (self.p50, self.p95, self.build_seconds, self.change, self.memory)
+        return f"{self.size:,}", *(f"{figure:.2f}" for figure in figures), f"{self.characters:,}"
+
+
+def costs_of(data: Path, sizes: Iterable[int]) -> list[SearchCost]:
+    """Measure each size in a process of its own, because memory that was freed counts as used."""
+    costs: list[SearchCost] = []
+    for size in sizes:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            costs.append(process.submit(cost_of, data, size).result())
+    return costs
+
+
+def cost_table(costs: Iterable[SearchCost]) -> Table:
     columns = ("tools", "search p50", "search p95", "build (s)", "one changed", "memory (MB)", "characters read")
-    return Table("Cost", _COST_ABOUT, columns, tuple(rows))
+    return Table("Cost", _COST_ABOUT, columns, tuple(cost.row for cost in costs))
 
 
-def _cost_row(size: int, originals: Sequence[ToolDefinition], questions: Sequence[Question]) -> tuple[str, ...]:
+def cost_picture(costs: Sequence[SearchCost]) -> str:
+    panels = [
+        Panel(
+            "search, ms",
+            {"p50": [(cost.size, cost.p50) for cost in costs], "p95": [(cost.size, cost.p95) for cost in costs]},
+        ),
+        Panel("build, s of CPU", {"index": [(cost.size, cost.build_seconds) for cost in costs]}),
+        Panel("memory, MB", {"index": [(cost.size, max(cost.memory, 0.1)) for cost in costs]}),
+    ]
+    return plot("Search among tools", "number of tools", "Cost of the index", panels)
+
+
+def cost_of(data: Path, size: int) -> SearchCost:
+    questions, by_name = questions_of("simple_python", data)
+    originals = list(by_name.values())
     tools = [
         ToolDefinition(f"{one.name}_v{number // len(originals)}", one.description, one.parameters)
         for number in range(size)
@@ -168,7 +211,7 @@ def _cost_row(size: int, originals: Sequence[ToolDefinition], questions: Sequenc
     index = ToolIndex(tools)
     build = time.process_time() - started
     times: list[float] = []
-    for text, _ in questions:
+    for text, _ in questions[:200]:
         started = time.perf_counter()
         index.search(text)
         times.append((time.perf_counter() - started) * 1e3)
@@ -179,10 +222,15 @@ def _cost_row(size: int, originals: Sequence[ToolDefinition], questions: Sequenc
         index.update(tools)
         changes.append((time.process_time() - started) * 1e3)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    percentiles = statistics.quantiles(times, n=20)
-    figures = (statistics.median(times), percentiles[-1], build, statistics.median(changes), memory)
-    characters = sum(len(text.main) + len(text.values) for text in map(searchable_text, tools))
-    return f"{size:,}", *(f"{figure:.2f}" for figure in figures), f"{characters:,}"
+    return SearchCost(
+        size=size,
+        p50=statistics.median(times),
+        p95=statistics.quantiles(times, n=20)[-1],
+        build_seconds=build,
+        change=statistics.median(changes),
+        memory=memory,
+        characters=sum(len(text.main) + len(text.values) for text in map(searchable_text, tools)),
+    )
 
 
 def main() -> None:
@@ -195,10 +243,13 @@ def main() -> None:
     print_table(tables[0], console)
     tables.append(usage_table(data))
     print_table(tables[-1], console)
-    tables.append(cost_table(data, SIZES))
+    costs = costs_of(data, SIZES)
+    tables.append(cost_table(costs))
     print_table(tables[-1], console)
     if not arguments.print:
-        parts = [_COMMAND, describe_environment(measured_environment()), *map(markdown, tables)]
+        (PAGE.parent / _PICTURE).write_text(cost_picture(costs), encoding="utf-8")
+        picture = f"![Milliseconds of a search, and what the index takes, by the number of tools]({_PICTURE})"
+        parts = [_COMMAND, describe_environment(measured_environment()), *map(markdown, tables), picture]
         publish(_SECTION, _HEADING, parts)
 
 
