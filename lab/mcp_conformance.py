@@ -33,7 +33,6 @@ _SCENARIO: Final = re.compile(r"^\s*- (\S+) \[([^\]]+)\]$", re.MULTILINE)
 # Scenarios that are not run, by the beginning of the name, and the reason.
 LEFT_OUT: Final[Mapping[str, str]] = {
     "auth/dpop": "DPoP, an extension: the SDK has no proofs of possession.",
-    "auth/enterprise-managed-authorization": "An extension: an identity provider's assertion is not supported.",
     "sep-2640-": "Skills as resources, an extension: this client supports tools, not resources.",
 }
 

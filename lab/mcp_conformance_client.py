@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ferrule.core.context import CallContext
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.mcp.config import HttpTransport, OAuthClient, Server
+from ferrule.sources.mcp.config import HttpTransport, IdentityProvider, OAuthClient, Server
 from ferrule.sources.mcp.credentials import MemoryCredentials
 from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from ferrule.sources.mcp.login import Person, Redirect
@@ -69,15 +69,29 @@ def _location_of(address: str) -> str:
         connection.close()
 
 
+def _file_with(token: str) -> str:
+    """The path of a file as the platform of a workload writes it. It is deleted at the end."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", delete=False) as file:
+        file.write(token)
+    atexit.register(os.unlink, file.name)
+    return file.name
+
+
 def _client_of(context: Mapping[str, Any]) -> OAuthClient:
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     machine = "client-credentials" in scenario
     if "wif" in scenario:
-        # The platform of a workload writes such a file.
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", delete=False) as file:
-            file.write(context["valid_jwt"])
-        atexit.register(os.unlink, file.name)
-        return OAuthClient(context["client_id"], assertion_file=file.name, signs_in_itself=True, is_bearer=True)
+        file = _file_with(context["valid_jwt"])
+        return OAuthClient(context["client_id"], assertion_file=file, signs_in_itself=True, is_bearer=True)
+    if "enterprise" in scenario:
+        return OAuthClient(
+            context["client_id"],
+            context["client_secret"],
+            assertion_file=_file_with(context["idp_id_token"]),
+            signs_in_itself=True,
+            is_bearer=True,
+            identity_provider=IdentityProvider(context["idp_token_endpoint"], context["idp_client_id"]),
+        )
     return OAuthClient(
         client_id=context.get("client_id", ""),
         client_secret=context.get("client_secret", ""),

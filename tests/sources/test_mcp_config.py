@@ -14,6 +14,7 @@ from ferrule.errors import DefinitionError
 from ferrule.sources.mcp.access import ToolAccess
 from ferrule.sources.mcp.config import (
     HttpTransport,
+    IdentityProvider,
     McpConfig,
     OAuthClient,
     Server,
@@ -201,6 +202,18 @@ def test_a_registered_client_is_read_and_its_secrets_are_not_shown() -> None:
     transport = server({**entry, "oauth": machine}).transport
     assert isinstance(transport, HttpTransport)
     assert transport.oauth.signs_in_itself
+    provider = {"tokenUrl": "https://idp.example/token", "clientId": "i", "clientSecret": "${TOKEN}"}
+    managed = {
+        "clientId": "c",
+        "grant": "jwt_bearer",
+        "assertionFile": "f",
+        "issuer": "i",
+        "identityProvider": provider,
+    }
+    transport = server({**entry, "oauth": managed}).transport
+    assert isinstance(transport, HttpTransport)
+    assert transport.oauth.identity_provider == IdentityProvider("https://idp.example/token", "i", "secret")
+    assert "secret" not in repr(transport)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +233,13 @@ def test_a_registered_client_is_read_and_its_secrets_are_not_shown() -> None:
         ),
         ({"clientId": "c", "clientSecret": "s"}, 'needs "issuer"'),
         ({"grant": "client_credentials", "clientId": "c"}, '"privateKey" or "assertionFile"'),
+        (
+            {"grant": "client_credentials", "clientId": "c", "identityProvider": {"tokenUrl": "u", "clientId": "i"}},
+            '"identityProvider" needs "grant": "jwt_bearer"',
+        ),
+        ({"identityProvider": {"tokenUrl": "u"}}, '"identityProvider" must be'),
+        ({"identityProvider": {"tokenUrl": "u", "clientId": "i", "issuer": "x"}}, '"identityProvider" must be'),
+        ({"identityProvider": "https://login.example"}, '"identityProvider" must be'),
         ({"account": "everyone"}, "must be one of shared, tenant, principal"),
         (
             {"grant": "client_credentials", "clientId": "c", "clientSecret": "s", "issuer": "i", "account": "tenant"},

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import OAuthMetadata
 
-from ferrule.sources.mcp.config import HttpTransport, OAuthClient, Server
+from ferrule.sources.mcp.config import HttpTransport, IdentityProvider, OAuthClient, Server
 from ferrule.sources.mcp.credentials import Credentials, MemoryCredentials, credential_id
 from ferrule.sources.mcp.oauth import SignIn, refuses_address
 
@@ -89,6 +90,103 @@ def test_a_workload_shows_what_its_platform_has_written_last(tmp_path: Path, is_
             assert "client_secret" not in fields
         else:
             assert (fields["grant_type"], fields["client_assertion"]) == ("client_credentials", assertion)
+
+
+class _Managed:
+    """The requests of a sign-in whose grant comes from an identity provider, up to the request for the token."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        file = tmp_path / "id_token"
+        file.write_text("who-i-am\n", encoding="utf-8")
+        client = OAuthClient(
+            "ferrule",
+            "ferrule-secret",
+            issuer=ISSUER,
+            signs_in_itself=True,
+            assertion_file=str(file),
+            is_bearer=True,
+            identity_provider=IdentityProvider("https://idp.example/token", "at-idp", "idp-secret"),
+            scope="jobs",
+        )
+        self.sign_in = sign_in_of(client)
+        provider: Any = self.sign_in.auth
+        urls = {"issuer": ISSUER, "authorization_endpoint": f"{ISSUER}/a", "token_endpoint": f"{ISSUER}/t"}
+        self.metadata = {**urls, "response_types_supported": ["code"]}
+        self.flow = provider.async_auth_flow(httpx2.Request("POST", "https://mcp.example/mcp"))
+        self.sent: list[httpx2.Request] = []
+
+    async def run(self, exchanged: httpx2.Response) -> httpx2.Request:
+        """Answer each request as the servers would, and return the one for the token."""
+        resource = {"resource": "https://mcp.example/mcp", "authorization_servers": [ISSUER]}
+        request = await anext(self.flow)
+        while str(request.url) != f"{ISSUER}/t":
+            self.sent.append(request)
+            answer = httpx2.Response(404)
+            if request.url.path == "/mcp":
+                answer = httpx2.Response(401)
+            elif "oauth-protected-resource" in str(request.url):
+                answer = httpx2.Response(200, json=resource)
+            elif "oauth-authorization-server" in str(request.url):
+                answer = httpx2.Response(200, json=self.metadata)
+            elif request.url.host == "idp.example":
+                answer = exchanged
+            answer.request = request
+            request = await self.flow.asend(answer)
+        await self.flow.aclose()
+        return request
+
+
+def _exchanged(**fields: Any) -> httpx2.Response:
+    grant = {"access_token": "the-grant", "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag"}
+    return httpx2.Response(200, json={**grant, "token_type": "N_A", **fields})
+
+
+def test_an_identity_provider_gives_the_grant_for_one_server_and_sees_no_other_secret(tmp_path: Path) -> None:
+    managed = _Managed(tmp_path)
+    request = asyncio.run(managed.run(_exchanged()))
+    (exchange,) = [one for one in managed.sent if one.url.host == "idp.example"]
+    assert parse_qs(exchange.content.decode()) == {
+        "grant_type": ["urn:ietf:params:oauth:grant-type:token-exchange"],
+        "requested_token_type": ["urn:ietf:params:oauth:token-type:id-jag"],
+        "audience": [ISSUER],
+        "resource": ["https://mcp.example/mcp"],
+        "subject_token": ["who-i-am"],
+        "subject_token_type": ["urn:ietf:params:oauth:token-type:id_token"],
+        "client_id": ["at-idp"],
+        "client_secret": ["idp-secret"],
+        "scope": ["jobs"],
+    }
+    assert "authorization" not in exchange.headers
+    fields = parse_qs(request.content.decode())
+    assert (fields["grant_type"], fields["assertion"]) == (
+        ["urn:ietf:params:oauth:grant-type:jwt-bearer"],
+        ["the-grant"],
+    )
+    # The authorization server gets the grant, and neither the ID token nor the provider's secret.
+    assert b"who-i-am" not in request.content
+    assert b"idp-secret" not in request.content
+    assert request.headers["authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (httpx2.Response(400, json={"error": "SECRET"}), "gave no grant (status 400)"),
+        (httpx2.Response(302, headers={"location": "https://SECRET.example"}), "gave no grant (status 302)"),
+        (_exchanged(issued_token_type="urn:ietf:params:oauth:token-type:access_token"), "has no grant"),
+        (_exchanged(access_token=["SECRET"]), "has no grant"),
+        (httpx2.Response(200, text="SECRET"), "has no grant"),
+        (httpx2.Response(200, text="[1]"), "has no grant"),
+    ],
+)
+def test_without_a_grant_for_this_server_nothing_is_sent_to_it(
+    tmp_path: Path, answer: httpx2.Response, words: str
+) -> None:
+    managed = _Managed(tmp_path)
+    with pytest.raises(OAuthFlowError) as caught:
+        asyncio.run(managed.run(answer))
+    assert words in managed.sign_in.describe(caught.value)
+    assert "SECRET" not in managed.sign_in.describe(caught.value)
 
 
 def test_an_error_repeats_nothing_that_an_authorization_server_wrote() -> None:

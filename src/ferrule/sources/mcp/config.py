@@ -42,12 +42,23 @@ class StdioTransport:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityProvider:
+    """Where an organisation decides which MCP servers its people and workloads may use: the token endpoint, and the
+    client that it knows this gateway as."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class OAuthClient:
     """What an authorization server knows this client as. Without an id, it registers itself when a person signs in.
 
     With a `client_secret`, a `private_key` (PEM) or an `assertion_file` and no person, `signs_in_itself`: the grant is
     client_credentials. The file holds a JWT that a platform writes for this workload, and replaces; with `is_bearer` it
-    is the grant itself (RFC 7523) and not what the client shows of itself.
+    is the grant itself (RFC 7523) and not what the client shows of itself. With an `identity_provider` the file holds
+    an ID token, for which that provider gives the grant.
     `metadata_url` is the address of a client metadata document, for servers that take one instead of a registration.
     `issuer` is the one authorization server that may see the secret. `callback_port` is that of the loopback redirect.
     `account` says who has an account of their own in a gateway: each principal, each tenant, or all callers one.
@@ -64,6 +75,7 @@ class OAuthClient:
     signs_in_itself: bool = False
     assertion_file: str = ""
     is_bearer: bool = False
+    identity_provider: IdentityProvider | None = None
     account: str = "shared"
 
 
@@ -236,7 +248,7 @@ def _oauth_client(value: object) -> OAuthClient:
     if not isinstance(value, dict):
         raise DefinitionError('"oauth" must be an object, such as {"clientId": "..."}')
     entry = cast("dict[str, Any]", value)
-    unknown = entry.keys() - _OAUTH_KEYS.keys() - {"callbackPort", "grant", "account"}
+    unknown = entry.keys() - _OAUTH_KEYS.keys() - {"callbackPort", "grant", "account", "identityProvider"}
     if unknown:
         raise DefinitionError(f'"oauth" has an unknown key {min(unknown)!r}')
     texts = {name: _text(entry, key) for key, name in _OAUTH_KEYS.items() if key in entry}
@@ -254,13 +266,28 @@ def _oauth_client(value: object) -> OAuthClient:
         callback_port=port,
         signs_in_itself=grant != _GRANTS[0],
         is_bearer=grant == "jwt_bearer",
+        identity_provider=_identity_provider(entry.get("identityProvider")),
         account=str(account),
     )
     _check_client(client)
     return client
 
 
+def _identity_provider(value: object) -> IdentityProvider | None:
+    if value is None:
+        return None
+    entry = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if not {"tokenUrl", "clientId"} <= entry.keys() <= {"tokenUrl", "clientId", "clientSecret"}:
+        raise DefinitionError(
+            '"identityProvider" must be {"tokenUrl": "...", "clientId": "...", "clientSecret": "..."}'
+        )
+    secret = _text(entry, "clientSecret") if "clientSecret" in entry else ""
+    return IdentityProvider(_text(entry, "tokenUrl"), _text(entry, "clientId"), secret)
+
+
 def _check_client(client: OAuthClient) -> None:
+    if client.identity_provider is not None and not client.is_bearer:
+        raise DefinitionError('"identityProvider" needs "grant": "jwt_bearer"')
     if client.signs_in_itself and client.account != _ACCOUNTS[0]:
         raise DefinitionError('a grant without a person is nobody\'s own account; leave out "account"')
     if client.is_bearer and not (client.client_id and client.assertion_file):

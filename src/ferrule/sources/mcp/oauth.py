@@ -19,7 +19,7 @@ import ipaddress
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ from mcp.shared.auth import (
 
 from ferrule.core.json_text import loads
 from ferrule.errors import FerruleError
-from ferrule.sources.mcp.config import HttpTransport, OAuthClient, Server
+from ferrule.sources.mcp.config import HttpTransport, IdentityProvider, OAuthClient, Server
 from ferrule.sources.mcp.credentials import Credentials, CredentialStore, credential_id
 from ferrule.sources.mcp.login import Person, login_hint
 
@@ -55,6 +55,9 @@ CLIENT_NAME = "Ferrule"
 _EXPIRED = 1.0
 _MAX_MESSAGE = 200
 _NEVER = object()
+_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+_GRANT_TOKEN = "urn:ietf:params:oauth:token-type:id-jag"
+_ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 _SCOPE = re.compile(r'scope="([^"\\]{1,500})"')
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _EARLY_SECONDS = 10.0
@@ -314,18 +317,81 @@ class _KeyProvider(_OwnScope, PrivateKeyJWTOAuthProvider):
 
 
 class _BearerProvider(_SecretProvider):
-    """A workload whose platform vouches for it: its assertion is the grant (RFC 7523, 2.1)."""
+    """A workload whose platform vouches for it: its assertion is the grant (RFC 7523, 2.1).
+
+    With an identity provider the assertion is an ID token, and the grant is what that provider gives for it (RFC 8693;
+    enterprise-managed authorization of MCP). It is asked anew for each token, so that it can say no.
+    """
 
     assertion_file = ""
+    identity_provider: IdentityProvider | None = None
+    _token_request: Any = None
+
+    async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
+        flow = super().async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                if outgoing is self._token_request and self.identity_provider is not None:
+                    answer = yield self._exchange_request(outgoing, self.identity_provider)
+                    outgoing = _form_request(outgoing, {**_form_of(outgoing), "assertion": _grant_of(answer)})
+                outgoing = await flow.asend((yield outgoing))
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
 
     async def _exchange_token_client_credentials(self) -> Any:
         # The SDK checks the issuer, finds the endpoint and adds what authenticates the client.
         request = await super()._exchange_token_client_credentials()
-        fields = dict(parse_qsl(request.content.decode()))
+        fields = _form_of(request)
         fields |= {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": await _read_assertion(self.assertion_file)}
         fields.setdefault("client_id", str(self.context.client_info and self.context.client_info.client_id))
-        headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
-        return type(request)("POST", request.url, data=fields, headers=headers)
+        self._token_request = _form_request(request, fields)
+        return self._token_request
+
+    def _exchange_request(self, token_request: Any, provider: IdentityProvider) -> Any:
+        """Ask for a grant that only this authorization server takes, for only this MCP server."""
+        metadata, scope = self.context.oauth_metadata, _form_of(token_request).get("scope")
+        fields = {
+            "grant_type": _TOKEN_EXCHANGE,
+            "requested_token_type": _GRANT_TOKEN,
+            "audience": self._issuer or str(metadata.issuer if metadata else ""),
+            "resource": self.context.get_resource_url(),
+            "subject_token": _form_of(token_request)["assertion"],
+            "subject_token_type": _ID_TOKEN,
+            "client_id": provider.client_id,
+        }
+        fields |= {"scope": scope} if scope else {}
+        fields |= {"client_secret": provider.client_secret} if provider.client_secret else {}
+        headers = {"content-type": token_request.headers["content-type"]}
+        return type(token_request)("POST", provider.token_url, data=fields, headers=headers)
+
+
+def _form_of(request: Any) -> dict[str, str]:
+    return dict(parse_qsl(request.content.decode()))
+
+
+def _form_request(request: Any, fields: Mapping[str, str]) -> Any:
+    """Return the same request with another form."""
+    headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
+    return type(request)("POST", request.url, data=fields, headers=headers)
+
+
+def _grant_of(answer: Any) -> str:
+    """Return the grant in an identity provider's answer. What it wrote is not repeated in an error."""
+    if answer.status_code != 200:
+        raise OAuthFlowError(f"the identity provider gave no grant (status {answer.status_code})")
+    try:
+        document: object = loads(answer.text)
+    except (ValueError, RecursionError):
+        document = None
+    fields = cast("dict[str, object]", document) if isinstance(document, dict) else {}
+    grant = fields.get("access_token")
+    # A token of another type would be one for the identity provider's own services, and not for this server.
+    if fields.get("issued_token_type") != _GRANT_TOKEN or not isinstance(grant, str) or not grant:
+        raise OAuthFlowError("the identity provider's answer has no grant for this server")
+    return grant
 
 
 def _machine_provider(client: OAuthClient, url: str, storage: _Storage) -> _OwnScope:
@@ -334,6 +400,7 @@ def _machine_provider(client: OAuthClient, url: str, storage: _Storage) -> _OwnS
     if client.is_bearer:
         provider = _BearerProvider(url, storage, client.client_id, client.client_secret, scope=scope, issuer=issuer)
         provider.assertion_file = client.assertion_file
+        provider.identity_provider = client.identity_provider
     elif client.assertion_file:
 
         async def assertion(audience: str) -> str:
