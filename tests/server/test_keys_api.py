@@ -108,6 +108,17 @@ def test_only_the_hash_of_a_key_is_in_the_ledger(tmp_path: Path) -> None:
     in_gateway(scenario, config=replace(config_with_keys(ROOT), ledger=str(file)))
 
 
+def test_a_list_says_whether_its_keys_end_with_the_gateway(tmp_path: Path) -> None:
+    answers: list[bool] = []
+
+    async def look(client: Client) -> None:
+        answers.append((await client.get("/v1/keys", bearer("root"))).json()["is_temporary"])
+
+    in_gateway(look, ROOT)
+    in_gateway(look, config=replace(config_with_keys(ROOT), ledger=str(tmp_path / "ledger.db")))
+    assert answers == [True, False]
+
+
 def test_a_revoked_key_is_refused_by_name_and_an_unknown_one_without() -> None:
     async def scenario(client: Client) -> None:
         made = await created(client, name="app")

@@ -30,7 +30,13 @@ def routes(gateway: Gateway) -> list[Route]:
         with reported_cursor():
             page = await gateway.ledger.list_keys(_tenant(request), limit=limit + 1, after=after)
         now = time.time()
-        body = {"object": "list", "data": [key_view(one, now) for one in page[:limit]], "has_more": len(page) > limit}
+        body = {
+            "object": "list",
+            "data": [key_view(one, now) for one in page[:limit]],
+            "has_more": len(page) > limit,
+            # The keys of a temporary ledger end with the gateway, and a page that creates keys has to say so.
+            "is_temporary": not gateway.config.ledger_addresses,
+        }
         return Response.json(body, headers=_NOT_STORED)
 
     async def create(request: Request) -> AnyResponse:

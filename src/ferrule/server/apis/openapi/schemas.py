@@ -470,7 +470,7 @@ SCHEMAS: dict[str, Schema] = {
     "Key": obj(_KEY),
     "IssuedKey": obj({**_KEY, "key": TEXT}),
     "Reload": obj({"object": {"const": "reload"}, "changed": TEXTS, "models": TEXTS, "tools": COUNT}),
-    "KeyPage": page_of("Key", has_more=FLAG),
+    "KeyPage": page_of("Key", has_more=FLAG, is_temporary=FLAG),
     "TimelineEntry": obj(
         {
             "at": NUMBER,
