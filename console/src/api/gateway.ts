@@ -1,6 +1,7 @@
 /** Every route that the console uses, as a function. Only this module knows their paths. */
 
 import { get, post, postRaw, getText, type RequestOptions } from "./http";
+import type { ApiKey, IssuedKey, KeyPage, KeyRotation, NewKey } from "./keyTypes";
 import type { Result } from "./result";
 import type {
   Approval,
@@ -25,6 +26,22 @@ import type {
 const encode = encodeURIComponent;
 
 export const me = (): Promise<Result<Principal>> => get("/v1/me");
+
+export interface KeyQuery {
+  readonly limit?: number;
+  readonly after?: string;
+}
+
+/** The keys in the ledger, newest first. */
+export const keys = (query: KeyQuery = {}, options: RequestOptions = {}): Promise<Result<KeyPage>> =>
+  get("/v1/keys", { ...options, query: { ...query } });
+
+export const createKey = (body: NewKey): Promise<Result<IssuedKey>> => post("/v1/keys", body);
+
+export const rotateKey = (id: string, body: KeyRotation): Promise<Result<IssuedKey>> =>
+  post(`/v1/keys/${encode(id)}/rotate`, body);
+
+export const revokeKey = (id: string): Promise<Result<ApiKey>> => post(`/v1/keys/${encode(id)}/revoke`, {});
 
 export const models = (): Promise<Result<List<Model>>> => get("/v1/models");
 

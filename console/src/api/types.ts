@@ -1,5 +1,7 @@
 /** The JSON of the gateway's HTTP API, as far as the console reads it. /openapi.json describes all of it. */
 
+import type { QuotaUse } from "./keyTypes";
+
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 export type JsonObject = { readonly [key: string]: Json };
 export type Schema = JsonObject;
@@ -19,6 +21,8 @@ export interface Principal {
   readonly tenant: string;
   readonly rights: readonly Right[];
   readonly needs_key: boolean;
+  /** Not those of single tools. */
+  readonly quotas: readonly QuotaUse[];
 }
 
 export interface Model {

@@ -18,4 +18,6 @@ export const PAGES: readonly Page[] = [
   { path: "traces", title: "Traces", load: () => import("./traces/page") },
   { path: "tools", title: "Tools", right: "tools", load: () => import("./tools/page") },
   { path: "engines", title: "Engines", right: "models", load: () => import("./engines/page") },
+  { path: "keys", title: "Keys", right: "admin", load: () => import("./keys/page") },
+  { path: "limits", title: "Limits", load: () => import("./limits/page") },
 ];

@@ -25,7 +25,8 @@ export function startClock(): void {
 export function ago(at: number, from: number): string {
   const seconds = at - from;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? (["second", 1] as const);
-  return relative.format(Math.trunc(seconds / size), unit);
+  // What ends after 90 days ends "in 90 days" a second later too. A time in the past counts whole units only.
+  return relative.format(seconds > 0 ? Math.round(seconds / size) : Math.trunc(seconds / size), unit);
 }
 
 /** Formats a duration: `850 ms`, `2.40 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */

@@ -39,3 +39,17 @@ test("traces are searched with the given terms only, and an id is escaped", asyn
     "/v1/traces/a%2Fb",
   ]);
 });
+
+test("a key is addressed by its id, and its requests have what the forms give", async () => {
+  stubFetch();
+  await gateway.keys({ limit: 50, after: "key_1" });
+  await gateway.createKey({ name: "<b>app</b>", tools: ["get_*"] });
+  await gateway.rotateKey("key/1", { overlap_seconds: 60 });
+  await gateway.revokeKey("key/1");
+  expect(requests).toEqual([
+    { path: "/v1/keys?limit=50&after=key_1", body: undefined },
+    { path: "/v1/keys", body: '{"name":"<b>app</b>","tools":["get_*"]}' },
+    { path: "/v1/keys/key%2F1/rotate", body: '{"overlap_seconds":60}' },
+    { path: "/v1/keys/key%2F1/revoke", body: "{}" },
+  ]);
+});
