@@ -71,6 +71,8 @@ PAGES = {
     "/console/tools/note": ".chip",
     "/console/tools?view=usage": ".numeric",
     "/console/engines": ".metric-grid",
+    "/console/keys": ".empty-action",
+    "/console/limits": ".quota-example",
 }
 """Every page, and an element that is there when the page has been rendered."""
 

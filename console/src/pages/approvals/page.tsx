@@ -5,6 +5,7 @@ import { EmptyState, Loading } from "../../parts/EmptyState";
 import { Problem } from "../../parts/Problem";
 import { navigate, route, pathTo } from "../../router";
 import { pending, pendingProblem } from "../../state/pending";
+import { rights } from "../../state/session";
 import type { PageProps } from "../props";
 import { decidedApprovals, decidedProblem, hasMore, loadDecided } from "./decidedList";
 import type { Approval } from "../../api/types";
@@ -165,7 +166,9 @@ function DecidedList({ id }: { readonly id: string }) {
   return (
     <>
       {problem && <Problem problem={problem} onRetry={() => void loadDecided()} />}
-      {approvals.length === 0 && <p class="queue-empty dim">No decided approvals yet.</p>}
+      {approvals.length === 0 && (
+        <p class="queue-empty dim">No decided approvals yet. What you approve or deny under Pending is listed here.</p>
+      )}
       <ApprovalList label="Decided approvals" list={approvals} current={id} query={DECIDED} />
       {hasMore.value && (
         <button type="button" onClick={() => void loadDecided(true)}>
@@ -180,7 +183,16 @@ function NothingPending({ isDecided }: { readonly isDecided: boolean }) {
   if (isDecided || (pending.value?.length ?? 0) > 0) return null;
   return (
     <EmptyState title="Nothing is waiting for approval">
-      Calls of tools with side effects appear here before they run.
+      Calls of tools with side effects appear here before they run. To see one, mark a function of yours with{" "}
+      <code>@tool(side_effects=True)</code>, and let a model call it
+      {rights.value.has("models") ? (
+        <>
+          {" "}
+          <a href={pathTo("chat")}>in the chat</a>.
+        </>
+      ) : (
+        "."
+      )}
     </EmptyState>
   );
 }

@@ -23,8 +23,8 @@ export function ToolPicker({ onClose }: { readonly onClose: () => void }) {
   return (
     <Dialog title="Tools to offer" onClose={onClose}>
       {names.length === 0 ? (
-        <EmptyState title="This gateway has no tools">
-          Add some with <code>ferrule serve --tools my_tools.py:TOOLS</code>.
+        <EmptyState title="There are no tools to offer">
+          Add some with <code>ferrule serve --tools my_tools.py:TOOLS</code>, or use a key whose <code>tools</code> name some.
         </EmptyState>
       ) : (
         <div class="stack">

@@ -71,7 +71,11 @@ function Transcript() {
     >
       <div ref={inner} class="transcript-inner">
         {problem.value && <Problem problem={problem.value} onRetry={() => void load()} />}
-        {models.value?.length === 0 && <EmptyState title="Your key cannot use any engine" />}
+        {models.value?.length === 0 && (
+          <EmptyState title="Your key cannot use any engine">
+            Use a key whose <code>models</code> name one, or add an engine with <code>ferrule serve --engine llama:model.gguf</code>.
+          </EmptyState>
+        )}
         {count === 0 && (models.value?.length ?? 0) > 0 && (
           <EmptyState title="Start a chat">
             Ask for something that one of the tools can do. Replies are streamed, and every call has a receipt that says how it

@@ -25,7 +25,7 @@ export default function Engines() {
       {!engines.value && !engines.problem && <Loading what="engines" />}
       {engines.value && models.length === 0 && (
         <EmptyState title="This key cannot use any engine">
-          Start one with <code>ferrule serve --engine llama:model.gguf</code>.
+          Use a key whose <code>models</code> name one, or add an engine with <code>ferrule serve --engine llama:model.gguf</code>.
         </EmptyState>
       )}
       {models.map(([model, engines]) => (

@@ -76,8 +76,9 @@ export function ToolList() {
       )}
       {groups.length === 0 && (
         <EmptyState title="This gateway offers no tools">
-          Add functions (<code>--tools tools.py:TOOLS</code>), MCP servers (<code>--mcp-config mcp.json</code>) or a message bus
-          (<code>--nats</code>).
+          Restart it with functions (<code>--tools tools.py:TOOLS</code>), MCP servers (<code>--mcp-config mcp.json</code>) or a
+          message bus (<code>--nats</code>), or describe an HTTP API under <code>[openapi.NAME]</code> in{" "}
+          <code>ferrule.toml</code>. If it has tools, use a key whose <code>tools</code> name some.
         </EmptyState>
       )}
       {summaryPage.problem && <Problem problem={summaryPage.problem} onRetry={summaryPage.retry} />}

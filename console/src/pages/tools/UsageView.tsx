@@ -80,7 +80,8 @@ function UsageTables({ page, model }: { readonly page: StatsPage; readonly model
   if (all.length === 0) {
     return (
       <EmptyState title="No tool has been offered to a model yet">
-        Usage is counted in the ledger, for chats in which the gateway's tools were offered.
+        Usage is counted in the ledger, for conversations in which the gateway's tools were offered.{" "}
+        <a href={pathTo("chat")}>Start a chat</a> and select some tools, or choose a longer period.
       </EmptyState>
     );
   }

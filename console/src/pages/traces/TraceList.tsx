@@ -101,7 +101,7 @@ export function TraceList() {
       )}
       {traces?.length === 0 && (
         <EmptyState title={isSearch ? "No matching traces" : "No traces yet"}>
-          {isSearch ? <a href={pathTo("traces")}>Show all</a> : "Every conversation with the gateway's models appears here."}
+          {isSearch ? <a href={pathTo("traces")}>Show all</a> : <FirstTrace />}
         </EmptyState>
       )}
       {traces && traces.length > 0 && (
@@ -121,6 +121,20 @@ export function TraceList() {
         </div>
       )}
     </div>
+  );
+}
+
+function FirstTrace() {
+  return (
+    <>
+      Every conversation with the gateway's models appears here.{" "}
+      {rights.value.has("models") && (
+        <>
+          <a href={pathTo("chat")}>Start one in the chat</a>, or send a request to <code>/v1/chat/completions</code> at this
+          address.
+        </>
+      )}
+    </>
   );
 }
 
