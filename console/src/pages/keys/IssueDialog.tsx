@@ -60,7 +60,7 @@ function Secret({ issued, principal, onCopy }: SecretProps) {
   const [status, setStatus] = useState("");
   const field = useRef<HTMLInputElement>(null);
   const copyButton = useFocus<HTMLButtonElement>();
-  // While this page has no key, or the key of the same principal, it can go on with the new one.
+  // While this page has no key, or the key of the same principal, it can continue with the new one.
   const [isUsable] = useState(principal !== null && (!principal.needs_key || isOwn(issued, principal)));
   const copy = async (): Promise<void> => {
     try {

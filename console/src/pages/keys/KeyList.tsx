@@ -79,7 +79,7 @@ export function KeyList() {
         ) : (
           <EmptyState title="This gateway needs no key yet">
             <p>
-              Whoever can reach it has every right. From the first key on, every request needs a key, also those of this page.
+              Everyone who can reach it has every right. From the first key on, every request needs a key, also those of this page.
               Begin with an admin's key for yourself, and sign in with it; then create one for each program.
             </p>
             <p class="empty-action">{createButton}</p>
