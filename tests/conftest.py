@@ -45,6 +45,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if not may_have_selected_tests(collection_path.read_text("utf-8"), expression) else None
 
 
+class _FailureLines:
+    """Names a test as soon as it fails: a run that is ended before its summary still says what was wrong."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\nfailed: {report.nodeid} ({report.when})")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+    # The workers of pytest-xdist report to the process that has the terminal.
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailureLines(terminal))
+
+
 def pytest_report_header() -> str:
     return f"sample: {sampling.VARIABLE}={sampling.seed()}"
 
