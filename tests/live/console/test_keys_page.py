@@ -191,6 +191,26 @@ def test_a_revocation_can_be_cancelled_and_a_key_that_was_not_copied_is_not_clos
     expect(page.get_by_role("row", name="uncopied")).to_be_visible()
 
 
+def test_without_a_clipboard_the_key_is_selected_and_copied_by_hand(
+    pages: WatchedPages, gateway: GatewayProcess
+) -> None:
+    # As in browsers on a page that has come over HTTP from another machine.
+    script = 'Object.defineProperty(Navigator.prototype, "clipboard", { value: undefined });'
+    page = pages.page("/console/keys", ANN, script=script)
+    page.get_by_role("button", name="Create a key").click()
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type("by hand")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Copy the key now")
+    dialog.get_by_role("button", name="Copy the key").click()
+    expect(dialog.get_by_role("status")).to_contain_text("Ctrl+C")
+    key = dialog.get_by_label("Key").input_value()
+    assert page.evaluate("document.activeElement.selectionEnd - document.activeElement.selectionStart") == len(key)
+    page.keyboard.press("Control+c")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_a_refused_key_keeps_the_form_and_says_why(pages: WatchedPages, gateway: GatewayProcess) -> None:
     page = pages.page("/console/keys", ANN)
     page.get_by_role("button", name="Create a key").click()
@@ -224,7 +244,7 @@ def test_an_admin_whose_own_key_is_revoked_is_asked_for_another_one(
     expect(page.get_by_label("Key")).to_be_visible()
 
 
-def test_the_first_key_of_a_gateway_without_keys_is_an_admins_and_the_page_goes_on_with_it(
+def test_the_first_key_of_a_gateway_without_keys_is_an_admins_and_the_page_continues_with_it(
     browser: Browser, tmp_path: Path
 ) -> None:
     text = '[engines.e0]\nuse = "fake:Hello."\n[server]\nport = 0\n'

@@ -33,6 +33,7 @@ ROWS = """() => {
     box.getBoundingClientRect();
     box.remove();
 }"""
+LINK_ROWS = """() => new Set([...document.querySelectorAll(".nav a")].map((link) => link.offsetTop)).size"""
 FAKE_SOCKET = Path(__file__).with_name("fake_socket.js").read_text(encoding="utf-8")
 expect.set_options(timeout=60_000)
 
@@ -116,6 +117,7 @@ def test_nothing_is_fetched_from_another_host_and_no_page_is_wider_than_a_phone(
         navigate(page, path)
         page.locator(landmark).first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == 360, path
+        assert page.evaluate(LINK_ROWS) == 1, path
     assert pages.foreign_urls() == []
     assert len(pages.urls) > len(PAGES)
 

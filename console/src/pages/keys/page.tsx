@@ -14,7 +14,8 @@ export default function Keys() {
       </header>
       <EmptyState title="Your key cannot manage keys">
         Only a key with the <code>admin</code> right sees and changes the keys of its tenant. Ask an admin for the key that you
-        need. Who has access to the ledger can create an admin's key with <code>ferrule keys create NAME --admin</code>.
+        need. With access to the ledger,{" "}
+        <code>ferrule keys create NAME --admin --ledger ADDRESS</code> creates an admin's key.
       </EmptyState>
     </div>
   );
