@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def pay(to: str, amount: Annotated[float, Field(gt=0, le=5000)], purpose: str = 
 
 TOOLS = [get_weather, search_notes, book_table, pay]
 '''
+TOOL_CALLS = 40
+"""The quota of tool calls in an hour."""
 UPSTREAM = "http://127.0.0.1:9/v1"
 EXTRA_CONFIG = f"""
 [engines.away]
@@ -72,6 +75,22 @@ engines = ["smol"]
 
 [models.qwen3-8b]
 engines = ["away", "smol"]
+
+[quotas.requests-of-a-key]
+counts = "requests"
+most = 60
+per = "day"
+
+[quotas.tokens-of-a-key]
+counts = "tokens"
+most = 20_000
+per = "day"
+
+[quotas.tool-calls]
+counts = "calls"
+most = {TOOL_CALLS}
+per = "hour"
+each = "tenant"
 """
 PENDING_CALLS = (
     ("book_table", {"day": "2026-11-27", "hour": 19, "guests": 8, "place": "window", "note": "A birthday."}),
@@ -102,6 +121,19 @@ def write_profile() -> None:
     """Save a doctor profile for the engine that is down."""
     findings = tuple(Finding(name, Verdict(verdict), evidence) for name, verdict, evidence in _FINDINGS)
     save_profile(Profile(UPSTREAM, "qwen3-8b", "2026-10-02", findings))
+
+
+def write_keys(request: Callable[..., Any]) -> None:
+    """Create keys in every state with requests to a running gateway."""
+    day = 86_400
+    laptop = request("/v1/keys", {"name": "old-laptop", "expires_in": 30 * day})
+    request(f"/v1/keys/{laptop['id']}/revoke", {})
+    request("/v1/keys", {"name": "dora", "models": [], "approve": True, "expires_in": 365 * day})
+    invoices = {"name": "invoice-agent", "models": ["smol"], "tools": ["pay", "search_notes"], "rate": 60, "width": 4}
+    request("/v1/models", key=request("/v1/keys", {**invoices, "expires_in": 5 * day})["key"])
+    desk = request("/v1/keys", {"name": "front-desk", "tools": ["get_*", "book_table"], "expires_in": 90 * day})
+    request("/v1/models", key=desk["key"])
+    request(f"/v1/keys/{desk['id']}/rotate", {"overlap_seconds": day, "expires_in": 90 * day})
 
 
 async def write_conversations(file: Path, tools: tuple[ToolDefinition, ...]) -> None:

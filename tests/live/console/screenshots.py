@@ -23,8 +23,10 @@ from live.console.screenshot_data import (
     EXTRA_CONFIG,
     FUNCTIONS,
     PENDING_CALLS,
+    TOOL_CALLS,
     TRACE,
     write_conversations,
+    write_keys,
     write_profile,
 )
 from live.console.small_png import small_png
@@ -103,6 +105,30 @@ def _engines(page: Page, gateway: ConsoleGateway) -> None:
     page.wait_for_timeout(6000)
 
 
+def _keys(page: Page, gateway: ConsoleGateway) -> None:
+    """Wait until the last use of a key has been written, which happens every ten seconds."""
+    gateway.wait_for("/v1/keys", lambda keys: any(key["last_used_at"] for key in keys["data"]))
+    page.get_by_role("button", name="Refresh").click()
+    page.locator(".key-table time", has_text="ago").first.wait_for()
+    page.wait_for_timeout(300)
+
+
+def _key_issued(page: Page, gateway: ConsoleGateway) -> None:
+    page.get_by_role("button", name="Create a key").click()
+    page.get_by_label("Name").fill("newsletter")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog", name="Copy the key now").wait_for()
+
+
+def _limits(page: Page, gateway: ConsoleGateway) -> None:
+    """Call a tool until one of the quotas is nearly used up."""
+    quotas = {one["name"]: one for one in gateway.request("/v1/me")["quotas"]}
+    for number in range(int(quotas["tool-calls"]["used"]), TOOL_CALLS - 5):
+        gateway.call_tool("get_weather", f"forecast-{number}", city="Bern")
+    page.get_by_role("button", name="Refresh").click()
+    page.locator(".quota .warn").first.wait_for()
+
+
 def _usage(page: Page, gateway: ConsoleGateway) -> None:
     page.locator("canvas").first.wait_for()
     page.wait_for_timeout(500)
@@ -121,6 +147,9 @@ SCREENSHOTS: dict[str, tuple[str, Prepare]] = {
     "tool": ("/console/tools/book_table", _tool),
     "usage": ("/console/tools?view=usage", _usage),
     "engines": ("/console/engines", _engines),
+    "keys": ("/console/keys", _keys),
+    "key-issued": ("/console/keys", _key_issued),
+    "limits": ("/console/limits", _limits),
     "chat": ("/console/chat", _chat),
     "approval-prompt": ("/console/chat", _approval_prompt),
 }
@@ -148,6 +177,7 @@ def prepared_gateway(folder: Path) -> Generator[ConsoleGateway]:
             running.request(
                 "/v1/tools/call", {"name": name, "arguments": arguments, "call_id": f"{name}-1"}, running.bob
             )
+        write_keys(running.request)
         yield running
 
 
