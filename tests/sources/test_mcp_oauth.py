@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -14,7 +15,9 @@ from mcp.shared.auth import OAuthMetadata
 
 from ferrule.sources.mcp.config import HttpTransport, IdentityProvider, OAuthClient, Server
 from ferrule.sources.mcp.credentials import Credentials, MemoryCredentials, credential_id
+from ferrule.sources.mcp.http import _AuthorizedTransport, _SignInError
 from ferrule.sources.mcp.oauth import SignIn, refuses_address
+from lab.servers import free_port
 
 ISSUER = "https://login.example"
 
@@ -233,3 +236,42 @@ def test_a_wanted_scope_is_kept_for_the_next_sign_in() -> None:
         assert sign_in.token == "a"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("seconds_left, is_sent", [(5.0, True), (-1.0, False)])
+def test_a_token_is_used_until_it_expires_while_the_authorization_server_is_away(
+    seconds_left: float, is_sent: bool
+) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    server = Server("s", transport := HttpTransport("http://127.0.0.1/mcp"))
+    urls = {"issuer": nowhere, "authorization_endpoint": f"{nowhere}/a", "token_endpoint": f"{nowhere}/t"}
+    tokens = {"access_token": "old", "refresh_token": "r", "token_type": "Bearer", "expires_in": 20}
+    # It was to be renewed ten seconds before it expires.
+    kept = Credentials(
+        tokens,
+        time.time() + seconds_left - 10,
+        {"client_id": "c", "redirect_uris": ["http://127.0.0.1/callback"]},
+        {**urls, "response_types_supported": ["code"]},
+    )
+    sent: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.headers.get("authorization", ""))
+        return httpx2.Response(200)
+
+    async def run() -> None:
+        store = MemoryCredentials()
+        await store.write(credential_id(server), kept)
+        inner = httpx2.MockTransport(answer)
+        authorized = _AuthorizedTransport(inner, SignIn(server, transport, store), 1.0, lambda: None)
+        for _ in range(2):
+            request = httpx2.Request("POST", transport.url)
+            if is_sent:
+                await authorized.handle_async_request(request)
+            else:
+                with pytest.raises(_SignInError, match="cannot be reached"):
+                    await authorized.handle_async_request(request)
+        await authorized.aclose()
+
+    asyncio.run(run())
+    assert sent == ["Bearer old"] * 2 * is_sent

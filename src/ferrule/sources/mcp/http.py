@@ -162,7 +162,12 @@ class _AuthorizedTransport(httpx2.AsyncBaseTransport):
         sign_in = self._sign_in
         await self._prepare(sign_in.restore())
         if not sign_in.is_valid and sign_in.can_refresh:
-            await self._refresh("")
+            try:
+                await self._refresh("")
+            except _SignInError:
+                # It is renewed early: while the authorization server is away, the old token is good until it expires.
+                if not sign_in.token:
+                    raise
         used = sign_in.token
         response = await self._send(request)
         if not _is_challenge(response):

@@ -93,8 +93,16 @@ class SignIn:
 
     @property
     def token(self) -> str:
-        """The access token; empty if there is none that is valid."""
-        return self.auth.context.current_tokens.access_token if self.is_valid else ""
+        """The access token; empty if there is none that is good."""
+        return self.auth.context.current_tokens.access_token if self.is_valid or self._is_spare else ""
+
+    @property
+    def _is_spare(self) -> bool:
+        """Whether a token that should be renewed by now has not expired yet: it is good until then."""
+        tokens, kept = self.auth.context.current_tokens, self._seen
+        if tokens is None or kept is None or kept.expires_at is None or not self.can_refresh:
+            return False
+        return time.time() < kept.expires_at + _early_seconds(tokens.expires_in or 0.0)
 
     def lock(self) -> AbstractAsyncContextManager[None]:
         return self._store.lock(self._id)
@@ -196,6 +204,11 @@ class SignIn:
         return f"the authorization server's answer was no token ({self._answer or type(error).__name__})"
 
 
+def _early_seconds(lifetime: float) -> float:
+    # Half of a short life, so that a token of a few seconds is not expired from the start.
+    return min(_EARLY_SECONDS, lifetime / 2)
+
+
 def refuses_address(own: str, other: str) -> bool:
     """Whether a server that is reached at `own` must not send us to `other`.
 
@@ -232,8 +245,7 @@ class _Storage:
         context = self._sign_in.auth.context
         if context.token_expiry_time is not None:
             lifetime = context.token_expiry_time - time.time()
-            # Half of a short life, so that a token of a few seconds is not expired from the start.
-            context.token_expiry_time -= min(_EARLY_SECONDS, lifetime / 2)
+            context.token_expiry_time -= _early_seconds(lifetime)
         await self._sign_in.keep()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
