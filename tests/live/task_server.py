@@ -1,8 +1,9 @@
 """A server of the MCP SDK whose tool is a task: `task_server.py FOLDER stdio`, or `... http PORT`. A test leads it.
 
 Its tasks are files in FOLDER, so they outlive the server. Each has the number of steps that there are files `step-*`,
-asks for a colour while there is a file `ask`, and ends when there is a file `finish`. `started.jsonl` and
-`cancelled.jsonl` have a line for each task that was begun or cancelled. The extension is that of 2026-07-28.
+asks for a colour while there is a file `ask`, and ends when there is a file `finish`. A file `interval` says how often
+it wants to be asked, in milliseconds. `started.jsonl` and `cancelled.jsonl` have a line for each task that was begun or
+cancelled. The extension is that of 2026-07-28.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ def note(name: str, value: Any) -> None:
         file.write(json.dumps(value) + "\n")
 
 
+def poll_interval() -> int:
+    file = FOLDER / "interval"
+    return int(file.read_text(encoding="utf-8")) if file.exists() else 50
+
+
 def state_of(id: str) -> dict[str, Any]:
     file = FOLDER / f"task-{id}.json"
     if not file.exists():
@@ -51,7 +57,7 @@ def state_of(id: str) -> dict[str, Any]:
     steps = len(list(FOLDER.glob("step-*")))
     now = f"2026-11-01T00:00:{steps:02}Z"
     state = {"taskId": id, "createdAt": "2026-11-01T00:00:00Z", "lastUpdatedAt": now, "ttlMs": None}
-    state |= {"status": "working", "statusMessage": f"step {steps}", "pollIntervalMs": 50}
+    state |= {"status": "working", "statusMessage": f"step {steps}", "pollIntervalMs": poll_interval()}
     answer = FOLDER / f"answer-{id}.json"
     if (FOLDER / f"cancelled-{id}").exists():
         state |= {"status": "cancelled"}
