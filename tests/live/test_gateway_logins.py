@@ -84,6 +84,21 @@ def is_offered(gateway: GatewayProcess) -> bool:
     return all("private_whoami" in json.dumps(page) for page in pages)
 
 
+def call_whoami(gateway: GatewayProcess, who: str) -> str:
+    """Call the tool that a login has brought. The worker that takes the call may be the last to know it."""
+    answers: list[tuple[int, Any]] = []
+
+    def is_known() -> bool:
+        answers.append(gateway.call("private_whoami", who))
+        status, answer = answers[-1]
+        return status != 400 or not answer["error"]["message"].startswith("unknown tool")
+
+    eventually(is_known)
+    status, answer = answers[-1]
+    assert status == 200, answer
+    return json.dumps(answer["content"])
+
+
 def test_a_person_signs_in_with_a_browser_and_calls_as_themselves(private: Private, gateway: GatewayProcess) -> None:
     assert source(gateway)["state"] == "needs_login"
     assert source(gateway)["login"] == "/v1/sources/private/login"
@@ -95,9 +110,7 @@ def test_a_person_signs_in_with_a_browser_and_calls_as_themselves(private: Priva
         status, page = browser.open(login["url"])
         assert (status, "Login received" in page) == (200, True)
         eventually(lambda: is_offered(gateway))
-        status, answer = gateway.call("private_whoami", who)
-        assert status == 200, answer
-        names.append(json.dumps(answer["content"]))
+        names.append(call_whoami(gateway, who))
     assert len({*names}) == 2
     assert (private.told["consent"], private.told["registered"]) == (2, 2)
 
@@ -121,7 +134,7 @@ def test_a_login_is_finished_once_and_only_by_the_browser_that_began_it(
     # The address of the consent leads to another code for the same login, which is over.
     assert ann.open(of_ann["url"])[0] == 404
     eventually(lambda: is_offered(gateway))
-    assert gateway.call("private_whoami", ANN)[0] == 200
+    call_whoami(gateway, ANN)
 
 
 @pytest.mark.parametrize("gateway", ["shared"], indirect=True)
@@ -136,5 +149,5 @@ def test_an_account_that_all_callers_share_is_an_operators_to_sign_in(
     _, login = operator.begin()
     assert operator.open(login["url"])[0] == 200
     eventually(lambda: is_offered(gateway))
-    assert gateway.call("private_whoami", GUEST)[0] == 200
+    call_whoami(gateway, GUEST)
     assert private.told["consent"] == 1

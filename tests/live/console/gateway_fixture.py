@@ -6,6 +6,7 @@ import json
 import secrets
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -106,8 +107,21 @@ class ConsoleGateway:
             return json.load(response)
 
     def call_tool(self, name: str, call_id: str, /, **arguments: Any) -> Any:
-        """Call a tool like a program does. While it waits for approval, repeat the call to get its outcome."""
-        return self.request("/v1/tools/call", {"name": name, "arguments": arguments, "call_id": call_id})
+        """Call a tool like a program does: while the same call runs, because it was just approved, ask again.
+
+        While it waits for approval, repeat the call to get its outcome.
+        """
+        body = {"name": name, "arguments": arguments, "call_id": call_id}
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return self.request("/v1/tools/call", body)
+            except urllib.error.HTTPError as refused:
+                with refused:
+                    error = json.load(refused)["error"]
+                assert error["code"] == "call_running", error
+                assert time.monotonic() < deadline, error
+            time.sleep(0.1)
 
     def lines(self, file: str) -> list[str]:
         """Return the lines that a tool has written: one per run."""
