@@ -325,8 +325,13 @@ class Accounts:
         good = [one for one in refreshes if one["status"] == 200]
         self.counts["refreshes"] = len(good)
         self.counts["refreshes refused"] = len(refreshes) - len(good)
-        self._check_overlaps(refreshes)
-        lost = self._check_reuse(good, refreshes)
+        overlaps = overlapping(refreshes)
+        self.counts["refreshes at the same time"] = len(overlaps)
+        self.breaches += [f"refreshes at the same time: {one}" for one in overlaps]
+        lost, twice = second_uses(refreshes, [moment for gateway in self.gateways for moment in gateway.kills])
+        self.counts["tokens lost in a kill"] = sum(lost.values())
+        self.counts["refresh tokens used twice"] = len(twice)
+        self.breaches += [f"a refresh token was used twice: {one}" for one in twice]
         consents = Counter(
             str(one["account"]) for one in events if one["event"] == "authorization_code" and one["status"] == 200
         )
@@ -349,36 +354,6 @@ class Accounts:
         ]
         self._check_leaks()
 
-    def _check_overlaps(self, refreshes: Sequence[dict[str, Any]]) -> None:
-        """No account may be renewed by two processes at the same moment."""
-        by_client: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for one in refreshes:
-            by_client[str(one.get("client"))].append(one)
-        for ones in by_client.values():
-            for earlier, later in pairwise(sorted(ones, key=lambda one: one["started"])):
-                if later["started"] < earlier["ended"]:
-                    self.counts["refreshes at the same time"] += 1
-                    self.breaches.append(f"refreshes at the same time: {earlier} {later}")
-
-    def _check_reuse(self, good: Sequence[dict[str, Any]], refreshes: Sequence[dict[str, Any]]) -> Counter[str]:
-        """Refresh tokens that were used twice, by account: those that were lost because a process was killed."""
-        first_uses = {one["used"]: one for one in good}
-        kills = [moment for gateway in self.gateways for moment in gateway.kills]
-        lost = Counter[str]()
-        for one in refreshes:
-            first = first_uses.get(one.get("used"))
-            if one["status"] == 200 or first is None:
-                continue
-            begun, recorded = first["started"] / 1000 - 1, first["ended"] / 1000 + _KILL_WINDOW
-            if any(begun < kill < recorded for kill in kills):
-                # The process died before it recorded the answer. No token is left that would suffice.
-                lost[str(one["account"])] += 1
-            else:
-                self.breaches.append(f"a refresh token was used twice: {one}, after {first}")
-                self.counts["refresh tokens used twice"] += 1
-        self.counts["tokens lost in a kill"] = sum(lost.values())
-        return lost
-
     def _check_leaks(self) -> None:
         ledger, requests, answers = (self.folder / name for name in ("ledger.dump", "model.json", "answers.json"))
         dump_ledger(self.address, ledger)
@@ -399,6 +374,37 @@ class Accounts:
             self.breaches += [f"tokens in {where}: {one}" for one in found]
         # The search finds what is there.
         self.require(bool(occurrences(secrets, [self.authorization.folder / "secrets"])), "the search finds nothing")
+
+
+Refresh = dict[str, Any]
+"""A line of the authorization server's log about a refresh. Its moments are in milliseconds."""
+
+
+def overlapping(refreshes: Sequence[Refresh]) -> list[tuple[Refresh, Refresh]]:
+    """Return the refreshes of one account that were under way at the same moment: two processes renewed it."""
+    by_client: defaultdict[str, list[Refresh]] = defaultdict(list)
+    for one in refreshes:
+        # Each account has registered a client of its own at each server.
+        by_client[str(one.get("client"))].append(one)
+    pairs = (pair for ones in by_client.values() for pair in pairwise(sorted(ones, key=lambda one: one["started"])))
+    return [(earlier, later) for earlier, later in pairs if later["started"] < earlier["ended"]]
+
+
+def second_uses(refreshes: Sequence[Refresh], kills: Sequence[float]) -> tuple[Counter[str], list[Refresh]]:
+    """Return the refresh tokens that were used twice: by account where a kill explains it, and the others."""
+    first_uses = {one["used"]: one for one in refreshes if one["status"] == 200}
+    lost, unexplained = Counter[str](), list[Refresh]()
+    for one in refreshes:
+        first = first_uses.get(one.get("used"))
+        if one["status"] == 200 or first is None:
+            continue
+        begun, recorded = first["started"] / 1000 - 1, first["ended"] / 1000 + _KILL_WINDOW
+        if any(begun < kill < recorded for kill in kills):
+            # The process died before it recorded the answer. No token is left that would suffice.
+            lost[str(one["account"])] += 1
+        else:
+            unexplained.append(one)
+    return lost, unexplained
 
 
 _KINDS: Final[dict[str, tuple[str, ...]]] = {
