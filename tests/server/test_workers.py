@@ -104,6 +104,17 @@ def test_a_signal_stops_all_workers_gracefully(tmp_path: Path, number: signal.Si
         assert not any(is_alive(pid) for pid in pids)
 
 
+def test_connections_are_refused_as_soon_as_no_worker_serves_and_not_held_until_all_have_ended(tmp_path: Path) -> None:
+    with start_supervisor("close_and_linger", tmp_path) as workers:
+        workers.wait_for_both()
+        workers.process.send_signal(signal.SIGTERM)
+        eventually(lambda: len(list(tmp_path.glob("*.closed"))) == 2)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", workers.port), timeout=30)
+        (tmp_path / "end").touch()
+        assert wait_for_exit(workers)[0] == 0
+
+
 def test_a_worker_that_cannot_start_is_not_restarted(tmp_path: Path) -> None:
     with start_supervisor("fail_to_start", tmp_path) as workers:
         code, lines = wait_for_exit(workers)

@@ -43,6 +43,16 @@ def serve_number(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> No
     Path(folder, f"{os.getpid()}.ended").touch()
 
 
+def close_and_linger(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> None:
+    """Serve until SIGTERM, close the port, and end when the folder has a file `end`, or with the supervisor."""
+    supervisor = os.getppid()
+    serve_number(slot, ready, folder)
+    slot.socket.close()
+    Path(folder, f"{os.getpid()}.closed").touch()
+    while not Path(folder, "end").exists() and os.getppid() == supervisor:
+        time.sleep(0.02)
+
+
 def fail_to_start(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> None:
     Path(folder, f"{os.getpid()}.tried").touch()
     raise SystemExit(3)
@@ -59,6 +69,7 @@ def exit_at_once(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> No
 
 def main() -> None:
     """Usage: `worker_work WORK FOLDER COUNT`."""
-    work = {"serve_number": serve_number, "fail_to_start": fail_to_start, "exit_at_once": exit_at_once}[sys.argv[1]]
+    works = (serve_number, close_and_linger, fail_to_start, exit_at_once)
+    work = {one.__name__: one for one in works}[sys.argv[1]]
     server = replace(ServerConfig(), port=0, workers=int(sys.argv[3]), drain_seconds=5.0)
     raise SystemExit(supervise(server, work, (sys.argv[2],), Log.to_stderr()))

@@ -178,6 +178,9 @@ class _Workers:
 
     def _stop(self) -> None:
         """Stop all workers; each drains by itself. A second signal is passed on and ends their waiting."""
+        # A worker closes the port when its drain is over. Kept open here, it would take connections until the last
+        # worker has closed its engines and sources, and then reset them. Refused, they go to another gateway at once.
+        self.port.close()
         deadline = time.monotonic() + self.server_config.drain_seconds + _AFTER_DRAIN
         signals_sent = 0
         while (processes := self._live_processes()) and time.monotonic() < deadline:
