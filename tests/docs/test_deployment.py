@@ -221,6 +221,17 @@ def test_envoy_waits_longer_than_the_gateway_is_quiet_and_no_shorter_than_it_ans
     assert "5xx" not in route["retry_policy"]["retry_on"]
 
 
+def test_envoy_sends_what_a_gateway_that_has_ended_refuses_to_another_one_however_much_it_is() -> None:
+    manager = envoy()["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    retry_policy = manager["route_config"]["virtual_hosts"][0]["routes"][-1]["route"]["retry_policy"]
+    # By default Envoy chooses a second time only once, and the host that refuses has the fewest active requests.
+    assert retry_policy["host_selection_retry_max_attempts"] >= 10
+    (cluster,) = envoy()["static_resources"]["clusters"]
+    (thresholds,) = cluster["circuit_breakers"]["thresholds"]
+    # By default 3 at a time, and what is beyond them is refused with status 503.
+    assert thresholds["max_retries"] >= thresholds["max_pending_requests"]
+
+
 def test_prometheus_asks_the_gateway_with_the_operators_key() -> None:
     jobs = {one["job_name"]: one for one in yaml.safe_load(text("prometheus.yml"))["scrape_configs"]}
     job = jobs["ferrule"]
