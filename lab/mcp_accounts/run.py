@@ -410,7 +410,7 @@ def second_uses(refreshes: Sequence[Refresh], kills: Sequence[float]) -> tuple[C
 _KINDS: Final[dict[str, tuple[str, ...]]] = {
     "not_delivered: the authorization server was away": ("authorization server cannot be reached",),
     "not_delivered: the MCP server was away": ("not_delivered",),
-    "unknown: the MCP server was killed in the call": ('"outcome": "unknown"',),
+    "unknown: the MCP server was killed in the call": ('"outcome": "unknown"', "unknown: it was sent"),
     "timeout: the call or its login took too long": ('"code": "timeout"',),
     "not offered yet by a gateway that has just started": ("tool_not_found", "unknown tool", "no such tool"),
 }
