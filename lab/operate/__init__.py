@@ -1,0 +1,14 @@
+"""Run two gateways through a day of operations under load, and count what their clients lose: `scripts/long operate`.
+
+engine       the scripted engine behind the gateways
+tool_file    the gateways' Python tools, in two versions; one of them has an effect that is written to a file
+stage        the servers: Postgres, Valkey, the engine, two gateways of two workers, and Envoy before them
+kinds        what clients ask, and which answer is whole
+client       one request, sent again as OpenAI's SDK does
+load         an open-loop schedule of requests
+budgets      quotas that are asked for more than they allow
+day          the steps as a table, and the clock that takes them
+allowances   the losses that the documentation permits, with its sentences
+findings     what is counted afterwards, and what is a breach
+page         the section of results.md
+"""
