@@ -64,7 +64,7 @@ def _rate_text(result: DayResult) -> str:
         f"{verdict}: {schedule.sent:,} requests in {schedule.seconds:.0f} s are {schedule.rate:.1f} a second of "
         f"{schedule.wanted_rate:g}. The generator began them {schedule.late_median * 1000:.1f} ms after their moment "
         f"(median), {schedule.late_99 * 1000:.0f} ms (p99) and at most {schedule.late_most * 1000:.0f} ms, and used "
-        f"{result.generator_cpu:.2f} of a core."
+        f"{result.generator_cpu:.2f} of a core. On average {result.busy_cores:.2f} of {os.cpu_count()} cores were busy."
     )
 
 

@@ -41,6 +41,8 @@ class DayResult:
     """When the load began, by the clock of the moments."""
     generator_cpu: float
     """The part of a core that the process of the generator used."""
+    busy_cores: float
+    """How many cores of the machine were busy on average, with whatever else ran on it."""
     load_average: float
 
 
@@ -56,15 +58,16 @@ async def run_day(size: DaySize, folder: Path) -> DayResult:
         load = Load(stage.urls, size.rate, keys, most_open)
         day = Day(stage, load, keys, {one.name: one for one in budgets_of(size.rate, size.seconds)})
         await day.prepare()
-        cpu = time.process_time()
+        cpu, busy = time.process_time(), _busy_seconds()
         await _run_load(day, size)
-        cpu = time.process_time() - cpu
+        cpu, busy = time.process_time() - cpu, _busy_seconds() - busy
         load_average = os.getloadavg()[1]
         async with ferrule.ledger.open(stage.postgres.address) as ledger:
             breach = await ledger.verify()
         day.require(breach is None, f"the audit log: {breach}")
         findings = findings_of(day)
-    return DayResult(size, findings, day.moments, load.began, cpu / (load.ended - load.began), load_average)
+    seconds = load.ended - load.began
+    return DayResult(size, findings, day.moments, load.began, cpu / seconds, busy / seconds, load_average)
 
 
 async def _run_load(day: Day, size: DaySize) -> None:
@@ -98,6 +101,13 @@ async def _after_midnight(size: DaySize) -> None:
         await asyncio.sleep(left + 1)
 
 
+def _busy_seconds(file: Path = Path("/proc/stat")) -> float:
+    """The seconds in which cores of this machine have been busy since its start."""
+    _, *ticks = file.read_text(encoding="utf-8").partition("\n")[0].split()
+    user, nice, system, _, _, interrupts, soft_interrupts, *_ = map(int, ticks)
+    return (user + nice + system + interrupts + soft_interrupts) / os.sysconf("SC_CLK_TCK")
+
+
 def report(result: DayResult) -> str:
     """Return the figures of a day as text."""
     findings, schedule = result.findings, result.findings.schedule
@@ -105,7 +115,7 @@ def report(result: DayResult) -> str:
         f"{schedule.sent} requests in {schedule.seconds:.0f} s: {schedule.rate:.1f} a second of "
         f"{schedule.wanted_rate:g}; begun late by {schedule.late_median * 1000:.1f} ms (median), "
         f"{schedule.late_99 * 1000:.0f} ms (p99), {schedule.late_most * 1000:.0f} ms (most); generator "
-        f"{result.generator_cpu:.2f} cores, load average {result.load_average:.1f}"
+        f"{result.generator_cpu:.2f} cores, all {result.busy_cores:.2f}, load average {result.load_average:.1f}"
     ]
     lines += [
         f"  {one.name}: {one.sent} sent, {one.answered} answered, {one.retried} sent again, {one.permitted} lost as "

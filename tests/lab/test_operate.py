@@ -71,7 +71,7 @@ def test_the_page_says_whether_the_rate_was_held_what_was_lost_and_what_permits_
     permitted, refusals = Counter({"the ledger is away": 1}), Counter({"503 draining (drain a gateway)": 3})
     findings = Findings(schedule, kinds, counts, permitted, refusals, 40, 0, 4, 1, {STOPPED.name: 1.25}, ["lost: 17"])
     size = DaySize(seconds=600, rate=200)
-    page = "\n\n".join(sections_of(DayResult(size, findings, [STOPPED], 90.0, 0.4, 1.5)))
+    page = "\n\n".join(sections_of(DayResult(size, findings, [STOPPED], 90.0, 0.4, 1.9, 1.5)))
     assert "scripts/long operate --seconds 600 --rate 200" in page
     assert "**The rate was not held**: 108,000 requests in 600 s are 180.0 a second of 200." in page
     assert "| chat | 100 | 97 | 3 | 1 | 2 | 0.010 | 0.50 |" in page
