@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,15 +27,18 @@ from ferrule.server.config.quotas import (
     QuotaUnit,
 )
 from ferrule.server.config.validation import find_errors, find_warnings
+from ferrule.server.quotas import valkey_store
 from ferrule.server.quotas.charge import Charge, QuotaUse
 from ferrule.server.quotas.quotas import Quotas
 from ferrule.server.quotas.rate_headers import rate_headers
 from ferrule.server.quotas.store import MemoryQuotaStore, Taken
+from ferrule.server.quotas.valkey_store import ValkeyQuotaStore
 from server.client import ClientResponse, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.paced import Paced
 from server.tool_world import CONFIG, World, run_story
 from server.websocket_client import connect
+from waiting import until
 
 CHAT = {"model": "e0", "messages": [{"role": "user", "content": "hello"}]}
 MESSAGES = {"model": "e0", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]}
@@ -384,6 +388,48 @@ def test_counters_of_past_periods_are_forgotten() -> None:
 )
 def test_a_reset_is_written_as_the_openai_api_writes_it(seconds: float, text: str) -> None:
     assert rate_headers([QuotaUse(quota("tokens", 5), 1, seconds)])["x-ratelimit-reset-tokens"] == text
+
+
+def test_a_reset_is_a_moment_for_anthropics_clients() -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    reset = rate_headers([QuotaUse(quota("tokens", 5), 1, 90.0)])["anthropic-ratelimit-tokens-reset"]
+    assert before <= datetime.strptime(reset, "%Y-%m-%dT%H:%M:%S%z") - timedelta(seconds=90) <= datetime.now(UTC)
+
+
+def test_what_an_answer_used_is_counted_at_once_where_no_store_is_asked() -> None:
+    async def used() -> float:
+        ann = Principal("ann", "acme")
+        quotas = Quotas(replace(KEYS, quotas=(quota("tokens", 100),)), clock=lambda: MORNING)
+        await quotas.admit_request(ann)
+        quotas.spend(ann, 30, 0.0)
+        assert not quotas._additions  # pyright: ignore[reportPrivateUsage]  # no task for each request
+        return (await quotas.uses(ann))[0].used
+
+    assert asyncio.run(used()) == 30.0
+
+
+def test_a_store_that_accepts_connections_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(valkey_store, "_TIMEOUT_SECONDS", 0.05)
+    ends = list[bool]()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1_000):
+            pass
+        ends.append(True)
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            store = ValkeyQuotaStore(f"valkey://127.0.0.1:{server.sockets[0].getsockname()[1]}/0")
+            charges = [Charge(quota("requests", 9), "ann", 1.0)]
+            # Each has a connection of its own: an answer that comes late must not be read as that of the next request.
+            for request in (store.take, store.add, store.used):
+                with pytest.raises(QuotaStoreError, match="does not answer"):
+                    await request(charges, MORNING)
+            await until(lambda: len(ends) == 3)
+            await store.close()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ class QuotaPeriod(StrEnum):
 
     @property
     def seconds(self) -> int:
-        return {QuotaPeriod.MINUTE: 60, QuotaPeriod.HOUR: 3600, QuotaPeriod.DAY: 86_400}[self]
+        return _SECONDS[self]
+
+
+_SECONDS = {QuotaPeriod.MINUTE: 60, QuotaPeriod.HOUR: 3600, QuotaPeriod.DAY: 86_400}
 
 
 class QuotaScope(StrEnum):

@@ -28,6 +28,14 @@ _AWAY_SECONDS = 1.0
 _MAX_KNOWN = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class _PrincipalQuotas:
+    """The quotas of a principal, and what each of its requests is charged."""
+
+    quotas: tuple[QuotaConfig, ...]
+    request_charges: tuple[Charge, ...]
+
+
 @dataclass(slots=True)
 class Quotas:
     """The quotas of a gateway. `on_refusal` is called with the name of a quota that refused something."""
@@ -41,9 +49,7 @@ class Quotas:
     _local: MemoryQuotaStore = field(init=False)
     _away_until: float = 0.0
     _is_away: bool = False
-    _known: dict[tuple[str, str], tuple[QuotaConfig, ...]] = field(
-        default_factory=dict[tuple[str, str], tuple[QuotaConfig, ...]]
-    )
+    _known: dict[tuple[str, str], _PrincipalQuotas] = field(default_factory=dict[tuple[str, str], _PrincipalQuotas])
     """Which quotas a principal has, by name and tenant."""
     _additions: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
@@ -64,11 +70,7 @@ class Quotas:
 
     async def admit_request(self, principal: Principal) -> tuple[QuotaUse, ...]:
         """Count a request for a model. Raises `QuotaError` if a quota is used up. Returns what is used of each."""
-        charges = [
-            Charge(one, _owner(one, principal), 0.0 if one.counts.is_known_later else 1.0)
-            for one in self._quotas_of(principal)
-            if not one.counts.is_of_tools
-        ]
+        charges = self._known_quotas_of(principal).request_charges
         return await self._take(charges, principal) if charges else ()
 
     async def admit_call(self, principal: Principal, tool: ToolDefinition) -> tuple[Charge, ...]:
@@ -91,12 +93,9 @@ class Quotas:
     def spend(self, principal: Principal, tokens: int, money: float) -> None:
         """Add what an answer has used. It is written behind the answer."""
         amounts = {QuotaUnit.TOKENS: float(tokens), QuotaUnit.MONEY: money}
+        charges = self._known_quotas_of(principal).request_charges
         self._add_later(
-            [
-                Charge(one, _owner(one, principal), amounts[one.counts])
-                for one in self._quotas_of(principal)
-                if amounts.get(one.counts)
-            ]
+            [replace(one, amount=amount) for one in charges if (amount := amounts.get(one.quota.counts, 0.0))]
         )
 
     async def uses(self, principal: Principal) -> tuple[QuotaUse, ...]:
@@ -114,18 +113,27 @@ class Quotas:
         return _uses(charges, used, now)
 
     def _quotas_of(self, principal: Principal) -> tuple[QuotaConfig, ...]:
+        return self._known_quotas_of(principal).quotas
+
+    def _known_quotas_of(self, principal: Principal) -> _PrincipalQuotas:
         key = (principal.name, principal.tenant)
-        quotas = self._known.get(key)
-        if quotas is None:
+        known = self._known.get(key)
+        if known is None:
             quotas = tuple(
                 one
                 for one in self.config.quotas
                 if _matches(principal.name, one.keys) and _matches(principal.tenant, one.tenants)
             )
+            charges = tuple(
+                Charge(one, _owner(one, principal), 0.0 if one.counts.is_known_later else 1.0)
+                for one in quotas
+                if not one.counts.is_of_tools
+            )
+            known = _PrincipalQuotas(quotas, charges)
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            self._known[key] = quotas
-        return quotas
+            self._known[key] = known
+        return known
 
     async def _take(self, charges: Sequence[Charge], principal: Principal) -> tuple[QuotaUse, ...]:
         now = self.clock()
@@ -162,6 +170,9 @@ class Quotas:
 
     def _add_later(self, charges: Sequence[Charge]) -> None:
         if not charges:
+            return
+        if self._current() is self._local:
+            self._local.add_now(charges, self.clock())
             return
         task = asyncio.ensure_future(self._add(charges, self.clock()))
         self._additions.add(task)

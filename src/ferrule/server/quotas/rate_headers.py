@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from ferrule.server.config.quotas import QuotaUnit
 from ferrule.server.quotas.charge import QuotaUse
@@ -24,18 +25,24 @@ def rate_headers(uses: Iterable[QuotaUse]) -> dict[str, str]:
     for unit, use in tightest.items():
         seconds = max(1, round(use.seconds_left))
         most, left = str(int(use.quota.most)), str(int(use.remaining))
-        reset = datetime.now(UTC) + timedelta(seconds=seconds)
         headers |= {
             f"x-ratelimit-limit-{unit}": most,
             f"x-ratelimit-remaining-{unit}": left,
             f"x-ratelimit-reset-{unit}": _duration(seconds),
             f"anthropic-ratelimit-{unit}-limit": most,
             f"anthropic-ratelimit-{unit}-remaining": left,
-            f"anthropic-ratelimit-{unit}-reset": reset.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            f"anthropic-ratelimit-{unit}-reset": _moment(int(time.time()) + seconds),
         }
     return headers
 
 
+@lru_cache(maxsize=64)
+def _moment(seconds: int) -> str:
+    """A moment in seconds since the epoch, in RFC 3339. All answers of a second have the same few."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+@lru_cache(maxsize=64)
 def _duration(seconds: int) -> str:
     """A duration as OpenAI writes it, such as `1h2m3s`."""
     minutes, rest = divmod(seconds, 60)

@@ -15,6 +15,7 @@ from ferrule.server.quotas.charge import Charge
 
 _SWEEP_SIZE = 4_096
 """From this number of counters on, those of past periods are looked for."""
+_EMPTY = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +52,40 @@ class MemoryQuotaStore:
     _next_sweep: int = _SWEEP_SIZE
 
     async def take(self, charges: Sequence[Charge], now: float) -> Taken:
-        refused = next(
-            (n for n, one in enumerate(charges) if not one.fits(self._held(one, now), self._most(one))), None
-        )
-        if refused is None:
-            await self.add(charges, now)
-        return Taken(refused, await self.used(charges, now))
+        counters = [one.counter_at(now) for one in charges]
+        held = [self._held(counter) for counter in counters]
+        for number, one in enumerate(charges):
+            if not one.fits(held[number], self._most(one)):
+                return Taken(number, self._shown(held))
+        self._add(charges, counters, now)
+        return Taken(None, self._shown([one.amount + before for one, before in zip(charges, held, strict=True)]))
 
     async def add(self, charges: Sequence[Charge], now: float) -> None:
-        for one in charges:
-            counter = one.counter_at(now)
-            self._counters[counter] = (max(0.0, self._held(one, now) + one.amount), now + one.seconds_left(now))
-        if len(self._counters) >= self._next_sweep:
-            self._counters = {name: entry for name, entry in self._counters.items() if entry[1] > now}
-            self._next_sweep = max(_SWEEP_SIZE, 2 * len(self._counters))
+        self.add_now(charges, now)
+
+    def add_now(self, charges: Sequence[Charge], now: float) -> None:
+        self._add(charges, [one.counter_at(now) for one in charges], now)
 
     async def used(self, charges: Sequence[Charge], now: float) -> tuple[float, ...]:
-        # What is shown is of the whole gateway, as if the other processes had used as much.
-        return tuple(self._held(one, now) * self.shares for one in charges)
+        return self._shown([self._held(one.counter_at(now)) for one in charges])
 
     async def close(self) -> None:
         self._counters.clear()
 
-    def _held(self, charge: Charge, now: float) -> float:
-        return self._counters.get(charge.counter_at(now), (0.0, 0.0))[0]
+    def _add(self, charges: Sequence[Charge], counters: Sequence[str], now: float) -> None:
+        for one, counter in zip(charges, counters, strict=True):
+            if one.amount:
+                self._counters[counter] = (max(0.0, self._held(counter) + one.amount), now + one.seconds_left(now))
+        if len(self._counters) >= self._next_sweep:
+            self._counters = {name: entry for name, entry in self._counters.items() if entry[1] > now}
+            self._next_sweep = max(_SWEEP_SIZE, 2 * len(self._counters))
+
+    def _held(self, counter: str) -> float:
+        return self._counters.get(counter, _EMPTY)[0]
+
+    def _shown(self, held: Sequence[float]) -> tuple[float, ...]:
+        # What is shown is of the whole gateway, as if the other processes had used as much.
+        return tuple([one * self.shares for one in held])
 
     def _most(self, charge: Charge) -> float:
         quota = charge.quota

@@ -38,6 +38,12 @@ if refused == 0 then
 end
 return {refused, unpack(held)}
 """
+_ADD = """
+for i, key in ipairs(KEYS) do
+  redis.call('INCRBYFLOAT', key, ARGV[2 * i - 1])
+  redis.call('EXPIRE', key, ARGV[2 * i])
+end
+"""
 
 
 class ValkeyQuotaStore:
@@ -63,15 +69,17 @@ class ValkeyQuotaStore:
         pool = library.BlockingConnectionPool.from_url(
             f"{SCHEMES[scheme]}://{rest}",
             max_connections=_CONNECTIONS,
-            timeout=_TIMEOUT_SECONDS,
-            socket_timeout=_TIMEOUT_SECONDS,
-            socket_connect_timeout=_TIMEOUT_SECONDS,
+            # `_ask` limits all of it at once. Each of these would start a timer, and with it a task for every write.
+            timeout=None,
+            socket_timeout=None,
+            socket_connect_timeout=None,
             decode_responses=True,
             # A second attempt could count a second time.
             retry=None,
         )
         self._client = library.Redis.from_pool(pool)
         self._take = self._client.register_script(_TAKE)
+        self._add = self._client.register_script(_ADD)
 
     async def take(self, charges: Sequence[Charge], now: float) -> Taken:
         arguments: list[float | int] = []
@@ -81,11 +89,10 @@ class ValkeyQuotaStore:
         return Taken(int(refused) - 1 if int(refused) else None, tuple(map(float, held)))
 
     async def add(self, charges: Sequence[Charge], now: float) -> None:
-        async with self._client.pipeline(transaction=True) as pipeline:
-            for one, name in zip(charges, _names(charges, now), strict=True):
-                pipeline.incrbyfloat(name, one.amount)
-                pipeline.expire(name, _expiry(one, now))
-            await self._ask(pipeline.execute())
+        arguments: list[float | int] = []
+        for one in charges:
+            arguments += [one.amount, _expiry(one, now)]
+        await self._ask(self._add(keys=_names(charges, now), args=arguments))
 
     async def used(self, charges: Sequence[Charge], now: float) -> tuple[float, ...]:
         held = await self._ask(self._client.mget(_names(charges, now))) if charges else ()
