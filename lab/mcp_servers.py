@@ -1,19 +1,21 @@
 """Measure a source of many MCP servers, and what a storm does to it: `scripts/long mcp-servers`.
 
 Fifty servers on stdio, each a process with the SDK and forty tools. All are opened, listed again and again, and then
-killed at once.
+killed at once. With another checkout (`--before`), the same is measured with its code.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 
@@ -27,7 +29,7 @@ from lab.paths import ROOT
 from lab.process_cost import own_cpu
 from lab.results_page import publish
 
-_COMMAND: Final = "```sh\nscripts/long mcp-servers\n```"
+_COMMAND: Final = "```sh\nscripts/long mcp-servers --before ../before\n```"
 _ROUNDS: Final = 5
 _QUIET_SECONDS: Final = 10.0
 _ABOUT: Final = (
@@ -53,10 +55,10 @@ class Measurement:
     burst: int
     settled_seconds: float
 
-    @property
-    def row(self) -> tuple[str, ...]:
+    def row(self, version: str) -> tuple[str, ...]:
         seconds = (f"{self.open_seconds:.1f}", f"{self.round_cpu * 1000:.0f}", f"{self.look_cpu * 1e6:.0f}")
         return (
+            version,
             f"{self.servers:,}",
             f"{self.tools:,}",
             *seconds,
@@ -131,10 +133,15 @@ async def measure(count: int, tools: int) -> Measurement:
 async def _listing_round(source: McpServers) -> float:
     """Let every connection read its list once, as it does when its time has come or the server reports a change."""
     before = own_cpu(os.getpid())
-    # The connections are private: their own rounds begin at times of their own.
+    # The connections are private: their own rounds begin at times of their own. Their sessions were too, before.
     connections = source._connections  # pyright: ignore[reportPrivateUsage]
-    sessions = [one.session for one in connections if isinstance(one, ServerConnection) and one.session is not None]
+    sessions: list[Any] = [
+        one.session if hasattr(one, "session") else getattr(one, "_session")  # noqa: B009
+        for one in connections
+        if isinstance(one, ServerConnection)
+    ]
     assert len(sessions) == len(connections)
+    assert None not in sessions
     await asyncio.gather(*(session.tools() for session in sessions))
     await source.tools()
     return own_cpu(os.getpid()) - before
@@ -163,8 +170,17 @@ async def _storm(source: McpServers, count: int) -> tuple[list[float], float]:
     return list(seen.values()), settled
 
 
-def table_of(measurements: list[Measurement]) -> Table:
+def measure_checkout(checkout: Path, count: int, tools: int) -> Measurement:
+    """Measure the code of another checkout, in a process of its own."""
+    command = [sys.executable, "-m", "lab.mcp_servers", "--servers", str(count), "--tools", str(tools), "--json"]
+    environment = {**os.environ, "PYTHONPATH": f"{checkout.resolve() / 'src'}{os.pathsep}{ROOT}"}
+    process = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    return Measurement(**json.loads(process.stdout.splitlines()[-1]))
+
+
+def table_of(measurements: list[tuple[str, Measurement]]) -> Table:
     headings = (
+        "version",
         "servers",
         "tools",
         "open, s",
@@ -174,16 +190,26 @@ def table_of(measurements: list[Measurement]) -> Table:
         "burst, a second",
         "settled, s",
     )
-    return Table("Many servers, and a storm", _ABOUT, headings, [one.row for one in measurements])
+    return Table("Many servers, and a storm", _ABOUT, headings, [one.row(version) for version, one in measurements])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/long mcp-servers", description=__doc__)
     parser.add_argument("--servers", type=int, nargs="*", default=[50], help="how many servers (50)")
     parser.add_argument("--tools", type=int, default=40, help="how many tools each has (40)")
+    parser.add_argument("--before", type=Path, help="another checkout, measured too")
+    parser.add_argument("--json", action="store_true", help="print only the figures, of the code that is imported")
     parser.add_argument("--print", action="store_true", help="print the table, and publish nothing")
     arguments = parser.parse_args()
-    measurements = [asyncio.run(measure(count, arguments.tools)) for count in arguments.servers]
+    measurements: list[tuple[str, Measurement]] = []
+    for count in arguments.servers:
+        if arguments.before is not None:
+            measurements.append(("before", measure_checkout(arguments.before, count, arguments.tools)))
+        measurements.append(("after", asyncio.run(measure(count, arguments.tools))))
+    if arguments.json:
+        for _, one in measurements:
+            print(json.dumps(asdict(one)))
+        return
     table = table_of(measurements)
     print_table(table, Console())
     if not arguments.print:
