@@ -82,6 +82,9 @@ def test_the_written_gateway_starts_and_the_printed_command_runs_the_written_too
                 answer: dict[str, Any] = json.load(answered)
     assert answer["choices"][0]["message"]["content"] == "They say: buy bread\n"
     assert model.requests[-2]["tool_choice"] == "required"
+    # A weak model would otherwise call the other tool, or write for minutes.
+    assert [one["function"]["name"] for one in model.requests[-2]["tools"]] == ["read_notes"]
+    assert json.loads(body)["max_tokens"] == 128
 
 
 @pytest.mark.parametrize("name", CLIENTS)

@@ -49,7 +49,7 @@ def banner(config: Config, port: int, tools: Sequence[ToolDefinition], in_ledger
     return printable(f"{first}{details}try it:\n  {curl(config, port)}\n")
 
 
-def curl(config: Config, port: int, message: str = "Say hello.", options: Mapping[str, str] | None = None) -> str:
+def curl(config: Config, port: int, message: str = "Say hello.", options: Mapping[str, object] | None = None) -> str:
     """A curl command to paste into a shell. `options` are further fields of the request."""
     messages = [{"role": "user", "content": message}]
     request = {"model": config.served_models[0].name, "messages": messages, **(options or {})}
