@@ -47,6 +47,7 @@ def in_virtual_time(scenario: Coroutine[Any, Any, T]) -> T:
                 tasks = asyncio.all_tasks(loop)
                 for task in tasks:
                     task.cancel()
-                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+                if tasks:
+                    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     finally:
         loop.close()

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +16,7 @@ from ferrule.core.context import Principal
 from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus
 from ferrule.run.ledger.sqlite import SqliteLedger
 from ferrule.server.apis.responses.encoder import ResponseEventLog
+from run.virtual_time import in_virtual_time
 from waiting import PATIENCE
 
 ANN = Principal("ann")
@@ -61,6 +62,35 @@ def test_readers_see_no_event_that_is_not_in_the_ledger(tmp_path: Path) -> None:
             await asyncio.gather(going, return_exceptions=True)
 
     asyncio.run(story())
+
+
+def test_the_responses_of_a_process_write_at_the_same_moments_however_many_there_are() -> None:
+    moments: set[float] = set()
+    responses, seconds, pace = 40, 1.0, 0.02
+
+    class Ledger:
+        async def append_events(self, response: str, epoch: int, events: Any, **_: Any) -> ResponseRecord:
+            moments.add(round(asyncio.get_running_loop().time(), 4))
+            return ResponseRecord(response, "c", "", "", ResponseStatus.IN_PROGRESS, "m", 0.0, 0, False, "{}")
+
+    async def answer(number: int) -> None:
+        await asyncio.sleep(number * 0.0137)
+        log = ResponseEventLog(cast(Any, Ledger()), f"r{number}", 1, (), heartbeat=60.0)
+        going = asyncio.ensure_future(log.run())
+        for event in range(int(seconds / pace)):
+            log.add([{"number": event}])
+            await asyncio.sleep(pace)
+        await asyncio.sleep(seconds)
+        assert len(log.events) == seconds / pace
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+
+    async def story() -> None:
+        await asyncio.gather(*map(answer, range(responses)))
+
+    in_virtual_time(story())
+    # A moment for the first event of each, and twenty in a second for all the others together.
+    assert len(moments) <= responses + 20 * (seconds + responses * 0.0137) + 2
 
 
 def test_many_events_take_few_transactions(tmp_path: Path) -> None:

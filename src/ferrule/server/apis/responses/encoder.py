@@ -16,7 +16,10 @@ from ferrule.core.json_text import json_bytes
 from ferrule.run.ledger.ledger import Ledger, ResponseStatus
 
 _BATCH_SECONDS = 0.05
-"""How long after a write the next one begins at the earliest. Readers do not notice it, and the database does."""
+"""How often events are written. Readers do not notice it, and the database does.
+
+All responses of a process write at the same moments, so that they share commits however many there are.
+"""
 _MAX_PENDING = 64
 
 Events = Sequence[Mapping[str, Any]]
@@ -78,7 +81,7 @@ class ResponseEventLog:
             if has_pending and (wait := earliest - clock()) > 0:
                 await asyncio.sleep(wait)
             if self._pending or not has_pending:
-                earliest = clock() + _BATCH_SECONDS
+                earliest = (round(clock() / _BATCH_SECONDS) + 1) * _BATCH_SECONDS
                 await self.flush()
 
     async def wait_for_events(self, seconds: float) -> bool:
