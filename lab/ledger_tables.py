@@ -207,7 +207,8 @@ def _calls(versions: Versions) -> Table:
         "Calls with a side effect. In a conversation each call is a round of its own, five rounds in a turn, with an "
         "approval that the program gives; by the ledger's own methods it is intent and outcome without approval. Bare: "
         "two rows for each call, each committed by itself, over as many connections as the ledger uses. *of bare* "
-        "compares neighbours in time. Medians of the rounds."
+        "compares neighbours in time. Medians of the rounds. Where the disk makes a commit wait, that wait is most of "
+        "both; where it does not, *of bare* compares the CPU of the two."
     )
     columns = ("ledger, at once", "version", "what", "calls/s", "of bare", "CPU program, ms", "CPU server, ms")
     return Table("Recording a call", about, columns, rows, text_columns=3)
