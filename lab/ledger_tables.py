@@ -277,7 +277,8 @@ def _idle(versions: Versions) -> Table:
             rows.append([f"{int(count):,} turns under way", label, number(60 * held["writing"]), "", number(cpu)])
     about = (
         f"In a minute: transactions that write, all transactions, and seconds of CPU of the program and the server. "
-        f"Leases are of {LEASE_SECONDS:.0f} seconds. The turns wait for an engine that says nothing."
+        f"Leases are of {LEASE_SECONDS:.0f} seconds. The turns wait for an engine that says nothing, "
+        "and have done so for a whole lease: after a third of one, each is noted once."
     )
     return Table("Without work", about, ("what", "version", "writing", "all", "CPU"), rows, text_columns=2)
 
