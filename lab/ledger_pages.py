@@ -222,8 +222,7 @@ def _publish(kept: dict[str, Any], tables: Sequence[Table]) -> None:
     parts = [_COMMAND, f"{kept['environment']} Load average {kept['load']:.1f}."]
     if kept.get("note"):
         parts.append(kept["note"])
-    for table in tables:
-        parts += [f"### {table.title}", table.about, markdown(table)]
+    parts += map(markdown, tables)
     if "postgres" in kept:
         image = PAGE.parent / "images" / f"{_PICTURE}.svg"
         image.write_text(picture_of(kept["postgres"]), encoding="utf-8")
