@@ -172,6 +172,19 @@ def test_a_server_and_a_bound_search_of_the_same_tool_are_one_tool() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("type", [[], {}, ["web_search"], 1, None, True], ids=repr)
+def test_a_type_that_is_no_text_is_refused(type: object) -> None:
+    async def story() -> None:
+        async with gateway_of(RoundEngine(), sources=[ToolLog().source()], config=bound()) as client:
+            refused = await client.post(PATH, {"input": "go", "tools": [{"type": type}]})
+            assert refused.status == 400, refused.body
+            choice = {"input": "go", "tools": [SEARCH], "tool_choice": {"type": type}}
+            refused = await client.post(PATH, choice)
+            assert refused.status == 400, refused.body
+
+    asyncio.run(story())
+
+
 def test_no_client_can_name_a_binding_as_a_server() -> None:
     async def story() -> None:
         async with gateway_of(RoundEngine(), sources=[ToolLog().source()], config=bound()) as client:

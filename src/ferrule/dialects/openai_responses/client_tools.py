@@ -281,7 +281,7 @@ class OfferedTools:
             if server.is_deferred and not self._has_server_search:
                 entry["defer_loading"].leave_out()
             return
-        bound = read_bound(entry, self._hosts) if entry["type"].value in BINDINGS else None
+        bound = read_bound(entry, self._hosts)
         if bound is not None and bound.label not in self.servers:
             self.servers[bound.label] = bound
             return

@@ -127,8 +127,11 @@ def read_bound(field: Field, hosts: Hosts) -> HostedServer | None:
 
     The service needs no approval for its tools. The gateway's own approval policy still applies.
     """
-    kind = field["type"].string()
-    label = bound_label(BINDINGS.get(kind, kind))
+    kind = field["type"].value
+    # Whatever else it is, even a list, is for the caller to refuse.
+    if not isinstance(kind, str) or kind not in BINDINGS:
+        return None
+    label = bound_label(BINDINGS[kind])
     tools = hosts.get(label)
     return HostedServer(label, tuple(tools), declared=field.value) if tools else None  # pyright: ignore[reportArgumentType]
 
