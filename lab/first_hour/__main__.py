@@ -54,8 +54,9 @@ def main() -> None:
             follow_agent(gateway)
         finally:
             for step in (*tutorial.steps, *gateway.steps):
-                console.print(f"{step.page}\n[bold]$ [/]", end="")
-                console.print(f"{step.command}\n{step.output}", markup=False, highlight=False)
+                seen = f"after {step.first_output:.1f} s: {step.first_line}"
+                text = f"{step.page}\n$ {step.command}\n{seen}\n\n{step.output}"
+                console.print(text, markup=False, highlight=False)
     if missing := commands_not_run([*tutorial.steps, *gateway.steps]):
         raise PageChangedError(f"the run has no step for {'; '.join(missing)}")
     tables = [

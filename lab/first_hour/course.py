@@ -155,7 +155,7 @@ def _chat(desk: Desk) -> None:
         terminal.wait_for("twice leaves.")
         terminal.wait_for("\n>")
         terminal.type(f"What is in my notes?{ENTER}")
-        terminal.wait_for("writing")
+        terminal.wait_for("waiting for the model")
         _leave(terminal)
     desk.run(CHAT, "ferrule chat --engine fake:Hello.", "Hello.")
     desk.run(CHAT, "printf", "Yes.")
