@@ -196,3 +196,36 @@ def test_one_client_can_be_used_from_two_loops() -> None:
             return there, here
 
     assert asyncio.run(both()) == ({"n": 1}, {"n": 2})
+
+
+def test_a_request_goes_out_on_a_new_connection_when_those_kept_open_have_died() -> None:
+    """A server that restarts, or ends idle connections, leaves several dead ones behind."""
+
+    async def work() -> tuple[list[Any], int]:
+        connections = 0
+        together = asyncio.Barrier(3)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal connections
+            connections += 1
+            number = connections
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+            await reader.readexactly(int(length.split(b":")[1]))
+            if number <= 3:
+                await together.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+            await writer.drain()
+            # It looks alive until the next request is on its way.
+            await reader.read(1)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        http = HttpClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", {}, replace(QUICK, tries=1))
+        answers = list(await asyncio.gather(post(http), post(http), post(http)))
+        answers.append(await post(http))
+        await http.close()
+        server.close()
+        return answers, connections
+
+    assert asyncio.run(work()) == ([{}, {}, {}, {}], 4)

@@ -59,10 +59,11 @@ class HttpClient:
     base: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     deadlines: Deadlines = DEFAULT_DEADLINES
-    _sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = field(
-        default_factory=dict["asyncio.AbstractEventLoop", "aiohttp.ClientSession"]
+    _sessions: dict[tuple[asyncio.AbstractEventLoop, bool], aiohttp.ClientSession] = field(
+        default_factory=dict["tuple[asyncio.AbstractEventLoop, bool]", "aiohttp.ClientSession"]
     )
-    """One per event loop: a program may use an engine both synchronously and asynchronously."""
+    """By event loop, since a program may use an engine both synchronously and asynchronously, and by whether each of
+    its requests opens a connection."""
 
     async def get(self, path: str) -> Any:
         return await self._json("GET", path, None)
@@ -82,7 +83,7 @@ class HttpClient:
 
     async def close(self) -> None:
         here = asyncio.get_running_loop()
-        for loop, session in self._sessions.items():
+        for (loop, _), session in self._sessions.items():
             if loop is here:
                 await session.close()
             elif loop.is_running():
@@ -134,8 +135,8 @@ class HttpClient:
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                # A pooled connection that the server had closed in the meantime.
-                return await self._request(method, path, body, headers)
+                # A pooled connection that the server had closed in the meantime. The others may be closed too.
+                return await self._request(method, path, body, headers, is_fresh=True)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as failure:
             raise EngineUnavailableError(
                 f"{self.base} cannot be reached: {failure}", hint="Check that the engine is running at this address."
@@ -144,9 +145,15 @@ class HttpClient:
             raise EngineError(f"{self.base}{path}: {failure}") from failure
 
     async def _request(
-        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+        *,
+        is_fresh: bool = False,
     ) -> aiohttp.ClientResponse:
-        request = self._session().request(method, self.base + path, json=body, headers=headers)
+        request = self._session(is_fresh=is_fresh).request(method, self.base + path, json=body, headers=headers)
         return await self._with_timeout(self.deadlines.first, request)
 
     async def _refusal(self, path: str, response: aiohttp.ClientResponse) -> EngineError:
@@ -184,15 +191,15 @@ class HttpClient:
             f"connection lost: {self.base} closed the connection in the middle of its answer", code="broken_off"
         )
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _session(self, *, is_fresh: bool) -> aiohttp.ClientSession:
         aiohttp = _import_aiohttp()
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
+        session = self._sessions.get((loop, is_fresh))
         if session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadlines.connect)
-            connector = aiohttp.TCPConnector(limit=0)
+            connector = aiohttp.TCPConnector(limit=0, force_close=is_fresh)
             session = aiohttp.ClientSession(headers=self.headers, timeout=timeout, connector=connector)
-            self._sessions[loop] = session
+            self._sessions[loop, is_fresh] = session
             release_with(self, loop, session.close)
         return session
 
